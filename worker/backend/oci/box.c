@@ -30,7 +30,7 @@
 
 #define SPACE_MIN (128u << 10) /* more than a runtime writes when it starts a container */
 #define FILES_MIN 16
-#define NOTES_MAX 8192
+#define NOTES_MAX (64u << 10) /* more than all that write into one file */
 
 void oci_box_init(struct oci_box *box, const char *dir, const char *id)
 {
@@ -75,11 +75,9 @@ static int write_config(const struct oci_box *box, const struct oci_spec_input *
                                   : rc;
     }
     CLEANUP_FREE char *path = alloc_printf("%s/config.json", box->bundle);
-    CLEANUP_FREE char *notes = alloc_printf("%s/" OCI_NOTES_NAME, box->bundle);
     rc = oci_put_file(AT_FDCWD, path, text, strlen(text), 0600, err);
     const char *bound = in->root->bound;
-    return rc < 0 || bound == NULL ? rc
-                                   : oci_put_file(AT_FDCWD, notes, bound, strlen(bound), 0600, err);
+    return rc < 0 || bound == NULL ? rc : oci_box_add_note(box, view_of(bound), err);
 }
 
 /* The directory on which the runtime's device files are mounted while it runs. */
@@ -149,8 +147,20 @@ int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err)
     return 0;
 }
 
-void oci_box_notes(const char *path, struct oci_notes *notes)
+int oci_box_add_note(const struct oci_box *box, struct view lines, struct err *err)
 {
+    CLEANUP_FREE char *path = alloc_printf("%s/" OCI_NOTES_NAME, box->bundle);
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int rc = fd < 0 ? err_sys(err, ERR_IO, errno, "cannot write %s", path)
+                    : fd_write_all(fd, lines.data, lines.len, err);
+    return rc < 0 && err->sys == ENOSPC
+               ? err_set(err, ERR_NO_SPACE, "no space left in %s", box->dir)
+               : rc;
+}
+
+void oci_box_notes(const struct oci_box *box, struct oci_notes *notes)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/" OCI_NOTES_NAME, box->bundle);
     CLEANUP_BUF struct buf text;
     struct err err;
     buf_init(&text, NOTES_MAX);

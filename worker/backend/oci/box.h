@@ -7,6 +7,7 @@
 #define CLOISTER_WORKER_BACKEND_OCI_BOX_H
 
 #include "common/err.h"
+#include "common/view.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/mode.h"
 #include "worker/backend/oci/host.h"
@@ -38,8 +39,12 @@ int oci_box_prepare(const struct oci_box *box, const struct backend_spec *spec,
 /* Pid that the runtime wrote; -ERR_ENGINE if there is none. */
 int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err) WARN_UNUSED;
 
-/* Appends the lines of a file of notes, if there is one. */
-void oci_box_notes(const char *path, struct oci_notes *notes);
+/* Writes down what turns out to be unapplied, for this worker and later ones: whole lines, behind
+ * those there are. */
+int oci_box_add_note(const struct oci_box *box, struct view lines, struct err *err) WARN_UNUSED;
+
+/* Appends what was written down; usually nothing. */
+void oci_box_notes(const struct oci_box *box, struct oci_notes *notes);
 
 /* True if the runtime may know the container. */
 bool oci_box_has_state(const struct oci_box *box);

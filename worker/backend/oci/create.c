@@ -252,8 +252,7 @@ static int settle_limits(struct oci_create *c, const struct oci_exec_result *res
     }
     int rc = oci_limits_keep(&c->box, result, &c->err);
     if (rc == 0) {
-        oci_limits_note(&c->box, &c->notes);
-        oci_shares_note(&c->box, &c->notes);
+        oci_box_notes(&c->box, &c->notes);
         rc = refuse_notes(c);
     }
     return rc;

@@ -19,15 +19,11 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/buf.h"
 #include "common/cleanup.h"
-#include "common/fd.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/sandbox_defaults.h"
 
 #define LIMITS_MS     10000 /* 2 ms are usual */
-#define NOTES_NAME    "limits"
-#define SOCKETS_NOTES "sockets"
 #define SHARE_OF      16
 #define INSTANCES_MIN 8
 #define WATCHES_MIN   128
@@ -84,18 +80,6 @@ struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec
     return exec;
 }
 
-static char *path_of_notes(const struct oci_box *box, const char *name)
-{
-    return alloc_printf("%s/%s", box->bundle, name);
-}
-
-static int write_notes(const struct oci_box *box, const char *name, const char *text,
-                       struct err *err)
-{
-    CLEANUP_FREE char *path = path_of_notes(box, name);
-    return file_replace(path, text, strlen(text), 0600, err);
-}
-
 int oci_limits_sockets(const struct oci_box *box, const struct backend_spec *spec,
                        const struct oci_mode *mode, const struct oci_host *host, pid_t pid,
                        struct err *err)
@@ -113,35 +97,22 @@ int oci_limits_sockets(const struct oci_box *box, const struct backend_spec *spe
     }
     CLEANUP_FREE char *text =
         alloc_printf("sockets: their buffers are not limited: %s\n", why.text);
-    return write_notes(box, SOCKETS_NOTES, text, err);
+    return oci_box_add_note(box, view_of(text), err);
 }
 
 int oci_limits_keep(const struct oci_box *box, const struct oci_exec_result *result,
                     struct err *err)
 {
-    CLEANUP_FREE char *text = NULL;
-    if (result->exit_code == 0 && result->out.len == 0) {
-        return 0;
-    }
     if (result->exit_code == 0) {
-        text = alloc_viewdup(result->out);
-    } else {
-        char words[OCI_WORDS_MAX];
-        oci_runtime_words(result->err, words);
-        text = alloc_printf("namespaces: their limits could not be set: %s\n",
-                            result->timed_out          ? "it took too long"
-                            : words[0] != '\0'         ? words
-                            : result->spawn_error != 0 ? strerror(result->spawn_error)
-                                                       : "the program does not say why");
+        return result->out.len == 0 ? 0 : oci_box_add_note(box, result->out, err);
     }
-    return write_notes(box, NOTES_NAME, text, err);
-}
-
-void oci_limits_note(const struct oci_box *box, struct oci_notes *notes)
-{
-    static const char *const names[] = {NOTES_NAME, SOCKETS_NOTES};
-    for (size_t i = 0; i < 2; i++) {
-        CLEANUP_FREE char *path = path_of_notes(box, names[i]);
-        oci_box_notes(path, notes); /* usually there are none */
-    }
+    char words[OCI_WORDS_MAX];
+    oci_runtime_words(result->err, words);
+    CLEANUP_FREE char *text =
+        alloc_printf("namespaces: their limits could not be set: %s\n",
+                     result->timed_out          ? "it took too long"
+                     : words[0] != '\0'         ? words
+                     : result->spawn_error != 0 ? strerror(result->spawn_error)
+                                                : "the program does not say why");
+    return oci_box_add_note(box, view_of(text), err);
 }

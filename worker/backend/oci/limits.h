@@ -22,11 +22,8 @@ int oci_limits_sockets(const struct oci_box *box, const struct backend_spec *spe
                        const struct oci_mode *mode, const struct oci_host *host, pid_t pid,
                        struct err *err) WARN_UNUSED;
 
-/* Writes down what could not be set, for this worker and later ones. */
+/* Writes down what could not be set (oci_box_add_note()). */
 int oci_limits_keep(const struct oci_box *box, const struct oci_exec_result *result,
                     struct err *err) WARN_UNUSED;
-
-/* Appends what was written down. */
-void oci_limits_note(const struct oci_box *box, struct oci_notes *notes);
 
 #endif

@@ -23,7 +23,6 @@
 #include "worker/backend/oci/box.h"
 #include "worker/backend/oci/create.h"
 #include "worker/backend/oci/end.h"
-#include "worker/backend/oci/limits.h"
 #include "worker/backend/oci/net.h"
 #include "worker/backend/oci/probe.h"
 #include "worker/backend/oci/shares.h"
@@ -295,8 +294,7 @@ static void on_attach(void *arg)
             oci_net_note(o->box.dir, &mode, &host->cgroup, o->box.container, notes);
             free(host);
         }
-        oci_limits_note(&o->box, notes);
-        oci_shares_note(&o->box, notes);
+        oci_box_notes(&o->box, notes);
         info.unapplied_count = oci_notes_list(notes, info.unapplied);
     }
     o->attach_done(o->attach_arg, rc, rc == 0 ? &info : NULL, rc == 0 ? NULL : &err, "");

@@ -177,9 +177,3 @@ const char *oci_shares_words(const char *words)
     size_t before = strlen("cloister-agent: ");
     return strncmp(words, AGENT_WORDS, strlen(AGENT_WORDS)) == 0 ? words + before : NULL;
 }
-
-void oci_shares_note(const struct oci_box *box, struct oci_notes *notes)
-{
-    CLEANUP_FREE char *path = alloc_printf("%s/" OCI_NOTES_NAME, box->bundle);
-    oci_box_notes(path, notes); /* usually there are none */
-}

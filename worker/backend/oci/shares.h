@@ -56,7 +56,4 @@ void oci_shares_command_finish(struct oci_shares_command *command);
  * about something else. */
 const char *oci_shares_words(const char *words);
 
-/* Adds what the mounting has noted. */
-void oci_shares_note(const struct oci_box *box, struct oci_notes *notes);
-
 #endif
