@@ -383,16 +383,15 @@ void oci_net_note(const char *dir, const struct oci_mode *mode, const struct oci
     CLEANUP_FREE struct oci_record *r = alloc_one(struct oci_record);
     CLEANUP_FREE struct oci_cgroup_dirs *dirs = alloc_one(struct oci_cgroup_dirs);
     struct err err;
-    if (mode->cgroups == OCI_CGROUPS_NONE || notes->count == BACKEND_UNAPPLIED_MAX ||
-        oci_record_read(path, r, &err) < 0 || oci_process_gone(r->pid, r->start)) {
+    if (mode->cgroups == OCI_CGROUPS_NONE || oci_record_read(path, r, &err) < 0 ||
+        oci_process_gone(r->pid, r->start)) {
         return;
     }
     if (!oci_cgroup_find("", host, r->pid, container, dirs) ||
         (mode->memory && dirs->memory[0] == '\0')) {
-        snprintf(notes->text[notes->count++], OCI_NOTE_MAX,
-                 "network: what " PROGRAM
-                 " uses of memory and CPU is not counted, because it cannot "
-                 "be moved into the sandbox's control group");
+        oci_notes_add(notes, "network: what " PROGRAM
+                             " uses of memory and CPU is not counted, because it cannot "
+                             "be moved into the sandbox's control group");
     }
 }
 
