@@ -265,16 +265,19 @@ static void locate(const char *fs_root, const struct oci_cgroup_host *h, const c
     join_path(out, OCI_CGROUP_PATH_MAX, fs_root, m->point, below);
 }
 
+/* The groups of a process: /proc/<pid>/cgroup; NULL if it is gone. */
+static char *read_groups(const char *fs_root, pid_t pid)
+{
+    char file[OCI_CGROUP_PATH_MAX];
+    int n = snprintf(file, sizeof(file), "%s/proc/%d/cgroup", fs_root, (int)pid);
+    return n > 0 && (size_t)n < sizeof(file) ? read_cgroup_file(file, PROC_FILE_MAX) : NULL;
+}
+
 bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
                      const char *container, struct oci_cgroup_dirs *ret_dirs)
 {
     memset(ret_dirs, 0, sizeof(*ret_dirs));
-    char path[OCI_CGROUP_PATH_MAX], number[24];
-    snprintf(number, sizeof(number), "%d", (int)pid);
-    join_path(path, sizeof(path), fs_root, "/proc/", number);
-    char file[OCI_CGROUP_PATH_MAX + 16];
-    join_path(file, sizeof(file), path, "/cgroup", "");
-    CLEANUP_FREE char *text = read_cgroup_file(file, PROC_FILE_MAX);
+    CLEANUP_FREE char *text = read_groups(fs_root, pid);
     if (text == NULL) {
         return false;
     }
@@ -291,15 +294,19 @@ bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pi
     return ret_dirs->memory[0] != '\0' || ret_dirs->cpu[0] != '\0' || ret_dirs->pids[0] != '\0';
 }
 
-static int join_group(const char *dir, const char *number, struct err *err)
+static int write_group_file(const char *dir, const char *name, uint64_t value, enum err_code code,
+                            struct err *err)
 {
-    char path[OCI_CGROUP_PATH_MAX * 2];
-    join_path(path, sizeof(path), dir, "/cgroup.procs", "");
+    char path[OCI_CGROUP_PATH_MAX * 2], text[24];
+    int len = snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    if (!join_path(path, sizeof(path), dir, "/", name)) {
+        return err_set(err, code, "the name of a control group is too long: %.256s", dir);
+    }
     CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0) {
-        return err_sys(err, ERR_ENGINE, errno, "%s", path);
+        return err_sys(err, code, errno, "%s", path);
     }
-    return fd_write_all(fd, number, strlen(number), err);
+    return fd_write_all(fd, text, (size_t)len, err);
 }
 
 int oci_cgroup_join(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
@@ -308,19 +315,15 @@ int oci_cgroup_join(const char *fs_root, const struct oci_cgroup_host *host, pid
     /* version 1 may have the two of the processor apart */
     static const char *const controllers[] = {"memory", "cpu", "cpuacct", "pids"};
     bool unified = host->version == OCI_CGROUP_VERSION_2;
-    char path[OCI_CGROUP_PATH_MAX], number[24], dir[OCI_CGROUP_PATH_MAX];
-    snprintf(number, sizeof(number), "/%d", (int)pid);
-    join_path(path, sizeof(path), fs_root, "/proc", number);
-    char file[OCI_CGROUP_PATH_MAX + 16];
-    join_path(file, sizeof(file), path, "/cgroup", "");
-    CLEANUP_FREE char *text = read_cgroup_file(file, PROC_FILE_MAX);
-    snprintf(number, sizeof(number), "%d", (int)helper);
+    CLEANUP_FREE char *text = read_groups(fs_root, pid);
+    char dir[OCI_CGROUP_PATH_MAX];
     bool any = false;
     for (size_t i = 0; text != NULL && i < (unified ? 1 : sizeof(controllers) / sizeof(char *));
          i++) {
         locate(fs_root, host, text, unified ? NULL : controllers[i], container, dir);
         any = any || dir[0] != '\0';
-        if (dir[0] != '\0' && join_group(dir, number, err) < 0) {
+        if (dir[0] != '\0' &&
+            write_group_file(dir, "cgroup.procs", (uint64_t)helper, ERR_ENGINE, err) < 0) {
             return -err->code;
         }
     }
@@ -356,16 +359,7 @@ uint64_t oci_cgroup_oom_kills(const struct oci_cgroup_dirs *dirs)
 
 int oci_cgroup_limit_sockets(const struct oci_cgroup_dirs *dirs, uint64_t bytes, struct err *err)
 {
-    char path[OCI_CGROUP_PATH_MAX * 2], value[24];
-    int len = snprintf(value, sizeof(value), "%llu", (unsigned long long)bytes);
-    if (!join_path(path, sizeof(path), dirs->memory, "/" SOCKETS_FILE, "")) {
-        return err_set(err, ERR_IO, "the name of its cgroup is too long");
-    }
-    CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return err_sys(err, ERR_IO, errno, "%s", path);
-    }
-    return fd_write_all(fd, value, (size_t)len, err);
+    return write_group_file(dirs->memory, SOCKETS_FILE, bytes, ERR_IO, err);
 }
 
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage)
