@@ -84,6 +84,13 @@ void oci_notes_add(struct oci_notes *notes, const char *fmt, ...)
     va_end(args);
 }
 
+void oci_mode_note_views(struct oci_notes *notes)
+{
+    oci_notes_add(notes, "private files: no overlay can be mounted in a sandbox here, or no file "
+                         "of a device made for it; locks and watches on files of the root reach "
+                         "other sandboxes and this host");
+}
+
 void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const char *why,
                         struct oci_notes *ret_notes)
 {
@@ -112,10 +119,7 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
                                  "root on the host, without its capabilities");
     }
     if (!mode->views) {
-        oci_notes_add(ret_notes,
-                      "private files: no overlay can be mounted in a sandbox here, or no file "
-                      "of a device made for it; locks and watches on files of the root reach "
-                      "other sandboxes and this host");
+        oci_mode_note_views(ret_notes);
     }
     if (!mode->hide) {
         oci_notes_add(ret_notes, "hidepid: the runtime cannot hide other users' processes");

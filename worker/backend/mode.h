@@ -54,6 +54,9 @@ struct oci_notes {
 void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const char *why,
                         struct oci_notes *ret_notes);
 
+/* Appends the note of a mode without `views`. */
+void oci_mode_note_views(struct oci_notes *notes);
+
 /* Appends a note; cut at the capacity. */
 __attribute__((format(printf, 2, 3))) void oci_notes_add(struct oci_notes *notes, const char *fmt,
                                                          ...);

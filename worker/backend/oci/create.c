@@ -289,8 +289,7 @@ static void launch_without_views(struct oci_create *c, const char *words)
 {
     log_warn("no overlay of image %s, so its files are shared: %s", c->root.label, words);
     c->mode.views = false;
-    oci_mode_unapplied(&c->mode, c->host.swap_active, "", &c->notes);
-    oci_host_unapplied(&c->host, &c->notes);
+    oci_mode_note_views(&c->notes);
     oci_root_finish(&c->root);
     free(c->helper);
     c->helper = NULL;
