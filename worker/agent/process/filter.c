@@ -150,7 +150,8 @@ static void add_setsockopt(struct bpf_program *p)
 
 /* Of terminals all but those that act on somebody else's or load modules: TIOCSTI, TIOCLINUX,
  * TIOCCONS, TIOCSETD, TIOCVHANGUP, and what serial lines and consoles have. Of sockets what tells
- * about interfaces; of files what copies, finds holes and shows attributes. */
+ * about interfaces; of files what copies, finds holes and shows attributes, and sets the flags that
+ * the owner of a file may set (chattr). */
 static void add_ioctl(struct bpf_program *p)
 {
     static const unsigned terminals[] = {

@@ -1,5 +1,5 @@
 /*
- * The system call filter that the agent applies to user code where the engine does not apply ours.
+ * The system call filter that the agent applies to user code, on every backend.
  * Thread: the agent has one. Nothing blocks.
  */
 #ifndef CLOISTER_WORKER_AGENT_PROCESS_FILTER_H

@@ -1,6 +1,8 @@
 /*
  *   (PROBE) ──▶ LAUNCH ──▶ runtime "run -d" ──ok──▶ RECORD ──▶ LIMITS ──▶ (NETWORK) ──▶ RECORD
- *                  │               └─failed─▶ END ──▶ error
+ *                 ▲                │
+ *                 │                ├─failed─▶ END ──▶ error
+ *                 └───── END ◀─────┘ once, if the kernel takes no overlay of an image
  *
  * Usually this runs one command of the runtime; everything else is small files. The agent's socket
  * is made here and inherited, so the sandbox has no path to it, and a stream can be opened before
@@ -9,9 +11,8 @@
  *
  * Three records are written. Before the first, in front of the command, the container cannot exist;
  * if the worker dies then, the sweep finds "a runtime at work". After the second, behind the
- * command, the container is a known process, but an unfinished one: nobody attaches to it, since
- * its limits or its network may be missing. The third comes last, and the next worker can attach to
- * it.
+ * command, the container is a known process, but unfinished: nobody attaches to it, since its
+ * limits or its network may be missing. After the third the next worker can attach to it.
  */
 #include "worker/backend/oci/create.h"
 

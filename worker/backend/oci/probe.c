@@ -3,8 +3,7 @@
  * configuration, security modules, the service manager and the surrounding container, so it can
  * only be tried. A trial container is run, and the next mode is tried only if it fails: first one
  * whose files are shared, then weaker resource limits, then weaker user namespaces; hiding
- * processes is dropped last. Modes that
- * the host certainly does not support are skipped.
+ * processes is dropped last. Modes that the host certainly does not support are skipped.
  *
  *   for each runtime:  VERSION ──▶ TRY rung ──ok──▶ CLEAN ──▶ done
  *                                   ▲   └─failed─▶ CLEAN ─┐
