@@ -9,8 +9,6 @@
 #ifndef CLOISTER_COMMON_CONFINE_H
 #define CLOISTER_COMMON_CONFINE_H
 
-#include <stdbool.h>
-
 enum confine_role {
     CONFINE_NOTHING, /* keeps what it has */
     /* starts workers of any backend: it uses little itself and must leave them what they need */
