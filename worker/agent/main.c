@@ -268,10 +268,15 @@ static int remove_tree(const struct options *o, struct err *err)
 struct verb {
     const char *name;
     int (*run)(const struct options *o, struct err *err);
+    /* instead: takes its words itself, since options are repeated or a command follows */
+    int (*run_words)(int argc, char **argv, struct err *err);
 };
 
 static const struct verb verbs[] = {
-    {"serve", serve}, {"relay", relay}, {"check", check_options}, {"remove", remove_tree}};
+    {"serve", serve, NULL},        {"relay", relay, NULL},         {"check", check_options, NULL},
+    {"remove", remove_tree, NULL}, {"devices", NULL, devices_run}, {"share", NULL, share_run},
+    {"limit", NULL, limits_run},   {"within", NULL, within_run},
+};
 
 static const struct verb *verb_find(const char *name)
 {
@@ -304,19 +309,12 @@ int main(int argc, char **argv)
         return EXIT_CODE_OK;
     }
     int code = EXIT_CODE_USAGE;
-    if (strcmp(name, "devices") == 0) { /* a command follows */
-        code = devices_run(argc - 2, argv + 2, &err);
-    } else if (strcmp(name, "share") ==
-               0) { /* its options are repeated, and a command follows them */
-        code = share_run(argc - 2, argv + 2, &err);
-    } else if (strcmp(name, "limit") == 0) {
-        code = limits_run(argc - 2, argv + 2, &err);
-    } else if (strcmp(name, "within") == 0) {
-        code = within_run(argc - 2, argv + 2, &err);
-    } else if (verb == NULL) {
+    if (verb == NULL) {
         err_set(&err, ERR_INVALID,
                 "usage: %s serve|relay|check|remove|devices|share|limit|within|--version",
                 PROTO_AGENT_NAME);
+    } else if (verb->run_words != NULL) {
+        code = verb->run_words(argc - 2, argv + 2, &err);
     } else if (parse(argc, argv, &o, &err) == 0) {
         code = verb->run(&o, &err);
     }
