@@ -607,6 +607,8 @@ void docker_create_cancel(struct docker_create *c)
         docker_copy_cancel(c->copying);
         c->copying = NULL;
         idle = true;
+    } else if (c->filling != NULL) { /* others may take long, too */
+        docker_volume_stop(c->filling);
     } else if (c->stream != NULL && c->waiting) {
         docker_stream_cancel(c->stream);
         c->stream = NULL;

@@ -50,6 +50,7 @@ struct docker_volume {
     int lock;       /* -1: it cannot be made, so nobody is waited for */
     uint64_t fills; /* bytes in its file when the container was made */
     bool by_others; /* that filled the volume since then */
+    bool stopped;   /* before it began */
     char *name, *agent_path, *image;
     char *helper; /* id of the helper container, once there is one */
     struct buf tar;
@@ -57,6 +58,11 @@ struct docker_volume {
     docker_volume_fn done;
     void *arg;
 };
+
+void docker_volume_stop(struct docker_volume *v)
+{
+    v->stopped = true;
+}
 
 void docker_volume_cancel(struct docker_volume *v)
 {
@@ -311,6 +317,11 @@ static void begin_volume(void *arg)
 {
     struct docker_volume *v = arg;
     struct stat st;
+    if (v->stopped) {
+        err_set(&v->err, ERR_SHUTTING_DOWN, "closed while it was being created");
+        finish_volume(v);
+        return;
+    }
     if (v->lock >= 0 && flock(v->lock, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
         task_later(v->tasks, TURN_MS, begin_volume, v);
         return;

@@ -56,6 +56,10 @@ struct docker_volume *docker_volume_fill(struct tasks *tasks, struct docker_api 
                                          const char *name, const char *image, docker_volume_fn done,
                                          void *arg);
 
+/* Fills nothing any more if it still waits for its turn; `done` follows, with -ERR_SHUTTING_DOWN
+ * then. */
+void docker_volume_stop(struct docker_volume *v);
+
 /* No callback follows; a helper container that was made is removed by a later probe. NULL is fine.
  */
 void docker_volume_cancel(struct docker_volume *v);

@@ -1,7 +1,8 @@
 /*
  * The small parts of the docker backend that need no engine: framing, progress of a pull, an
- * engine's features, owners, references, the archive with the agent.
+ * engine's features, owners, references, the archive with the agent, whose turn it is to bring it.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,12 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/cleanup.h"
+#include "common/fd.h"
 #include "common/io/json.h"
 #include "worker/backend/docker/copy.h"
 #include "worker/backend/docker/engine.h"
@@ -23,6 +26,7 @@
 #include "worker/backend/docker/owner.h"
 #include "worker/backend/docker/pull.h"
 #include "worker/backend/docker/tar.h"
+#include "worker/backend/docker/volume.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
@@ -383,6 +387,74 @@ static void a_copy_goes_to_where_its_name_says(void **state)
     assert_null(target);
 }
 
+/* ---- the agent's volume --------------------------------------------------------------------- */
+
+struct filling {
+    int calls, rc;
+};
+
+static void on_filled(void *arg, int rc, bool by_others, const struct err *err)
+{
+    struct filling *f = arg;
+    (void)by_others;
+    (void)err;
+    f->calls++;
+    f->rc = rc;
+}
+
+static void on_tasks_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void run_for(uv_loop_t *loop, uint64_t ms)
+{
+    uv_timer_t timer;
+    uv_timer_init(loop, &timer);
+    uv_timer_start(&timer, on_pause_over, ms, 0);
+    uv_run(loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(loop, UV_RUN_NOWAIT);
+}
+
+static void who_is_stopped_while_waiting_for_a_turn_fills_nothing(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/cloister-turn-XXXXXX", path[64];
+    uv_loop_t loop;
+    struct tasks tasks;
+    struct filling f = {.calls = 0};
+    bool closed = false;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/agent-volume.lock", dir);
+    int others = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(flock(others, LOCK_EX), 0);
+    uv_loop_init(&loop);
+    tasks_init(&tasks, &loop);
+
+    const struct backend_spec spec = {.shared_dir = dir, .agent_path = "/no/agent"};
+    struct docker_volume *v = docker_volume_fill(&tasks, NULL, &spec, 0, "v", "i", on_filled, &f);
+    run_for(&loop, 120);
+    assert_int_equal(f.calls, 0); /* it is the others' turn */
+    docker_volume_stop(v);
+    assert_int_equal(flock(others, LOCK_UN), 0);
+    run_for(&loop, 120);
+    assert_int_equal(f.calls, 1);
+    assert_int_equal(f.rc, -ERR_SHUTTING_DOWN); /* and not that there is no such agent */
+
+    tasks_close(&tasks, on_tasks_closed, &closed);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_true(closed);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    close(others);
+    assert_int_equal(dir_remove(dir, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -398,6 +470,7 @@ int main(void)
         cmocka_unit_test(references_are_parted_into_name_and_tag),
         cmocka_unit_test(the_agents_architecture_is_read_from_it),
         cmocka_unit_test(an_archive_is_what_tar_unpacks),
+        cmocka_unit_test(who_is_stopped_while_waiting_for_a_turn_fills_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
