@@ -143,6 +143,30 @@ def all_killed():
     finish(second)
 
 
+@suite.case("server and worker are killed while a container is there, and its limits are not: it is swept, and not taken over", when=ON_OCI)
+def all_killed_while_creating():
+    first = named()
+    box = first.call("create_sandbox")["sandbox_id"]
+    first.run("1", sandbox_id=box)
+    agents = mcp.agents_of(box)
+    worker = first.worker_pid(box)
+    os.kill(worker, signal.SIGSTOP)
+    first.kill()
+    os.kill(worker, signal.SIGKILL)
+    assert any(alive(pid) for pid in agents), "the agent went too early for this test"
+    (directory,) = (path for path in mcp.sandbox_dirs(first.runtime_dir) if box in path)
+    record = os.path.join(directory, "oci.record")
+    with open(record) as file:
+        text = file.read()
+    contains(text, "\nstate running\n")
+    with open(record, "w") as file:
+        file.write(text.replace("\nstate running\n", "\nstate unfinished\n"))  # as it was then
+    second = named(first.runtime_dir)
+    poll("it has ended", lambda: not any(alive(pid) for pid in agents), 10)
+    poll("its directory is gone", lambda: not os.path.exists(directory), 10)
+    finish(second)
+
+
 def patient(directory=None):
     return named(directory, "--sync-budget-seconds", str(silence.BUDGET_SECONDS))
 
