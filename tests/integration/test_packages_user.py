@@ -70,8 +70,7 @@ def helpers():
 
 def owner_of(pid):
     try:
-        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-            return int(next(line for line in file if line.startswith("Uid:")).split()[1])
+        return int(mcp.status_of(pid)["Uid"].split()[0])
     except FileNotFoundError:
         return None
 

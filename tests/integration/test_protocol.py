@@ -5,6 +5,7 @@ import os
 import time
 
 from common import LATEST_LEGACY, LEGACY, MODERN, ON_PIPE, Server, Suite, contains, equal, modern_meta
+from mcp import status_of
 from schema import check
 
 suite = Suite()
@@ -325,8 +326,7 @@ def long_line():
 
 
 def resident_kb(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return next(int(text.split()[1]) for text in file if text.startswith("VmRSS"))
+    return int(status_of(pid)["VmRSS"].split()[0])
 
 
 @suite.case("a line just under 16 MiB is served, where a method can use that much")

@@ -12,7 +12,7 @@ os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_s
 from base64 import b64decode
 
 from common import LEGACY, MODERN, NONE, ONE, Server, Shared, Suite, contains, equal, needs_modules, needs_runtime, poll
-from mcp import agents_of, temporary_directory
+from mcp import agents_of, status_of, temporary_directory
 
 needs_runtime()
 # Agent and server make results: on engines only cases run that depend on a container's streams, and on what
@@ -39,8 +39,7 @@ def numbered(offset, text):
 
 
 def peak_kb(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    return int(status_of(pid)["VmHWM"].split()[0])
 
 
 def peaks(server, sandbox):

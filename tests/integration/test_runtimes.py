@@ -76,14 +76,19 @@ def lacks_user_namespace(server, sandbox):
     return any(text.startswith("user namespace:") for text in limits.get("unapplied", []))
 
 
+def unapplied(path):
+    """What a sandbox of this runtime says it goes without: the word before the colon of each."""
+    with Server("--runtime", path) as server:
+        server.legacy()
+        return [text.split(":")[0] for text in server.call("create_sandbox")["limits"].get("unapplied", [])]
+
+
 def host_uids(server, sandbox):
     """All four uids, on the host, of a process that user code started."""
     name = f"seen-from-outside-{sandbox}"
     server.run(f"import subprocess; seen = subprocess.Popen(['sh', '-c', 'sleep 600; :', '{name}'])", sandbox_id=sandbox)
     found = poll("the process", lambda: [pid for pid, line in mcp.processes() if line.endswith(name) and "sleep 600" in line])
-    with open(f"/proc/{found[0]}/status", encoding="utf-8") as file:
-        line = next(text for text in file if text.startswith("Uid:"))
-    return [int(number) for number in line.split()[1:]]
+    return [int(number) for number in mcp.status_of(found[0])["Uid"].split()]
 
 
 def is_nobodys(uid):
@@ -169,11 +174,7 @@ def the_worse_runtime():
 @suite.case("a runtime of a version that is known to let code out is told as that, and not taken with --strict")
 def known_ways_out():
     path = wrapper(mcp.temporary_directory(), "runc", "", "1.1.11")
-    with Server("--runtime", path) as server:
-        server.legacy()
-        sandbox = server.call("create_sandbox")["sandbox_id"]
-        limits = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]
-        contains([text.split(":")[0] for text in limits["unapplied"]], "runtime")
+    contains(unapplied(path), "runtime")
     with Server("--runtime", path, "--strict") as server:
         server.legacy()
         contains(server.start_call("create_sandbox").failed()["error"]["message"], "runtime: ways out")
@@ -183,11 +184,7 @@ def known_ways_out():
 @suite.case("a distribution may mend without a new number, so its runtime is taken, and doctor says what to look for")
 def mended_by_distribution():
     path = wrapper(mcp.temporary_directory(), "runc", "", "1.1.11+ds1")
-    with Server("--runtime", path) as server:
-        server.legacy()
-        sandbox = server.call("create_sandbox")["sandbox_id"]
-        limits = server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]
-        equal([text for text in limits.get("unapplied", []) if text.startswith("runtime")], [])
+    equal([name for name in unapplied(path) if name.startswith("runtime")], [])
     contains(doctor("--runtime", path).stdout, "unless its distribution has mended: CVE-2024-21626")
 
 

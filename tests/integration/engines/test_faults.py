@@ -65,8 +65,7 @@ def hardening():
             equal(host["IpcMode"], "private")
             assert host["PidMode"] == "" and host["UTSMode"] == "", (host["PidMode"], host["UTSMode"])
             assert any(o.startswith("seccomp=") for o in host["SecurityOpt"]) or "name=seccomp" in str(running.ask("GET", "/info")["SecurityOptions"])
-        with open(f"/proc/{made['State']['Pid']}/status", encoding="utf-8") as file:
-            bounding = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        bounding = mcp.status_of(made["State"]["Pid"])
         wanted = sum(1 << bit for bit in (5, 6, 7, 8))  # KILL, SETGID, SETUID, SETPCAP
         equal(int(bounding["CapBnd"], 16) & ~wanted, 0, "capabilities of the agent")
         equal((bounding["NoNewPrivs"], bounding["Seccomp"]), ("1", "2"))

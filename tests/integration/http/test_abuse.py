@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) 
 
 from common import LATEST_LEGACY, MODERN, Suite, contains, equal, needs_runtime, poll
 from http_wire import Raw, head_bytes
+from mcp import status_of
 from mcp_http import EVENTS, JSON, HttpServer, SseClient
 
 needs_runtime()
@@ -63,8 +64,7 @@ NONSENSE = [
 
 
 def resident_kb(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+    return int(status_of(pid)["VmRSS"].split()[0])
 
 
 def descriptors(pid):

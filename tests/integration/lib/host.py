@@ -23,6 +23,13 @@ def processes():
             yield int(entry), b" ".join(words).decode("utf-8", "replace").strip()
 
 
+def status_of(pid):
+    """The fields of /proc/<pid>/status."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        fields = [line.partition(":") for line in file]
+    return {name: value.strip() for name, _, value in fields}
+
+
 def processes_of(text):
     """Command lines that contain `text`, e.g. a runtime directory; the test itself excluded."""
     mine = {os.getpid(), os.getppid()}
@@ -95,11 +102,9 @@ def agents_of(sandbox):
         try:
             with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
                 inside = sandbox in file.read()
-            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-                status = file.read()
+            nested = status_of(pid).get("NSpid", "").split()
         except OSError:
             continue
-        nested = next((text.split()[1:] for text in status.splitlines() if text.startswith("NSpid:")), [])
         if (inside or sandbox in line) and len(nested) > 1 and nested[-1] == "1":
             found.append(pid)
     return found

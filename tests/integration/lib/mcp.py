@@ -32,6 +32,7 @@ from host import (
     processes_left,
     processes_of,
     sandbox_dirs,
+    status_of,
     traces_of,
     unusable_backend,
 )
