@@ -13,7 +13,7 @@ import mcp
 
 needs_runtime()
 suite = Suite()
-CLONE_NEWNS, MS_RDONLY, MS_REC, MS_PRIVATE = 0x20000, 1, 0x4000, 1 << 18
+CLONE_NEWNS, MS_RDONLY, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 1, 0x4000, 1 << 18, 2
 MANY_FILES = ("--files", "8192")
 
 # Each file and directory that code can open, but those of processes; of /usr only the programs. On an engine all containers have the agent in one
@@ -179,23 +179,33 @@ def refused():
     done(libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None))
     place = mcp.temporary_directory()
     done(libc.mount(b"tmpfs", place.encode(), b"tmpfs", 0, b"mode=755"))
-    below = "/"
-    for top in (f"{place}/one", f"{place}/two"):  # more than two on top of each other the kernel refuses
-        os.mkdir(top)
-        os.mkdir(f"{top}-empty")
-        done(libc.mount(b"overlay", top.encode(), b"overlay", MS_RDONLY, f"lowerdir={below}:{top}-empty".encode()))
-        below = top
-    with Server("--image", below) as server:
-        server.legacy()
-        box = server.call("create_sandbox")
-        told = [text for text in box["limits"]["unapplied"] if text.startswith("private files: ")]
-        equal(len(told), 1, str(box["limits"]["unapplied"]))
-        equal(server.run("6 * 7", sandbox_id=box["sandbox_id"])["result"], "42")
-        equal(server.call("get_sandbox_status", sandbox_id=box["sandbox_id"])["limits"]["unapplied"], box["limits"]["unapplied"])
-    with Server("--image", below, "--strict") as server:
-        server.legacy()
-        error = server.call_failing("create_sandbox")["error"]
-        contains(error["message"], "private files: ")
+    try:
+        below = "/"
+        for top in (f"{place}/one", f"{place}/two"):  # more than two on top of each other the kernel refuses
+            os.mkdir(top)
+            os.mkdir(f"{top}-empty")
+            done(libc.mount(b"overlay", top.encode(), b"overlay", MS_RDONLY, f"lowerdir={below}:{top}-empty".encode()))
+            below = top
+        with Server("--image", below) as server:
+            server.legacy()
+            box = server.call("create_sandbox")
+            told = [text for text in box["limits"]["unapplied"] if text.startswith("private files: ")]
+            equal(len(told), 1, str(box["limits"]["unapplied"]))
+            equal(server.run("6 * 7", sandbox_id=box["sandbox_id"])["result"], "42")
+            equal(server.call("get_sandbox_status", sandbox_id=box["sandbox_id"])["limits"]["unapplied"], box["limits"]["unapplied"])
+        with Server("--image", below, "--strict") as server:
+            server.legacy()
+            error = server.call_failing("create_sandbox")["error"]
+            contains(error["message"], "private files: ")
+    finally:
+        done(libc.umount2(place.encode(), MNT_DETACH))
+
+
+@suite.finish
+def close():
+    """the server ends and leaves nothing behind"""
+    for both in pairs:
+        both.server.close()
 
 
 suite.run()

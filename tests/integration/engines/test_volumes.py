@@ -52,7 +52,9 @@ def nothing_left_of(directory):
 
 def end(server):
     server.process.stdin.close()
-    server.wait_exit()
+    equal(server.wait_exit(), 0, f"exit status; {server.log_tail()}")
+    server.join()
+    server.check_wire()
     nothing_left_of(server.runtime_dir)
 
 
