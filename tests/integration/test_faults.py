@@ -9,7 +9,7 @@ import stat
 import subprocess
 import tempfile
 
-from common import NONE, ONE, ON_OCI, OWN_TOOLS, Server, Skip, Suite, clear, contains, doctor, equal, needs_runtime, poll, works
+from common import NONE, ONE, ON_OCI, OWN_TOOLS, Server, Skip, Suite, clear, contains, doctor, ended_in_time, equal, needs_runtime, poll, works
 import mcp
 
 needs_runtime()
@@ -144,8 +144,7 @@ def hanging_runtime():
     assert not creating.answered(), "the runtime hangs"
     server.process.stdin.close()
     server.wait_exit()  # the runtime hangs on
-    server.logger.join(10)
-    equal([line for line in server.log if "shutdown:" in line], [], "the shutdown ran out of time")
+    ended_in_time(server)
     with open(f"{place}/started", encoding="utf-8") as file:
         pid = int(file.read())
     try:

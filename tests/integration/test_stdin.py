@@ -1,12 +1,10 @@
 """Talking to code that runs: stdin that stays open, and terminals."""
 
 import json
-import os
-import secrets
 import signal
 
 from common import EACH, NONE, ONE, Server, Skip, Suite, contains, equal, needs_runtime, poll
-from mcp_http import HttpServer
+from tenants import Tenants
 import mcp
 
 needs_runtime()
@@ -256,12 +254,8 @@ def next_server():
 
 @suite.case("nobody writes to another principal's code", engines=NONE)
 def other_principal():
-    path = os.path.join(mcp.temporary_directory(), "tokens")
-    tokens = {name: secrets.token_urlsafe(24) for name in ("alice", "bob")}
-    with open(path, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
-        file.write("".join(f"{name} {token}\n" for name, token in tokens.items()))
-    with HttpServer("--tokens", path) as server:
-        alice, bob = (server.client(mcp.LATEST_LEGACY, token=tokens[name]) for name in ("alice", "bob"))
+    with Tenants(("alice", "bob")) as tenants:
+        alice, bob = tenants.client("alice"), tenants.client("bob")
         sandbox = alice.call("create_sandbox")["sandbox_id"]
         talk = Talk(alice, sandbox, "read a; echo \"<$a>\"", language="bash", stdin_open=True)
         stolen = failing(bob, "write_stdin", execution_id=talk.id, data="mine\n")
@@ -269,7 +263,6 @@ def other_principal():
         equal(stolen["code"], "execution_not_found")
         talk.say("hers\n")
         equal(talk.end()["stdout"], "<hers>\n")
-        server.close_sandboxes(token=tokens["alice"])
 
 
 @suite.finish
