@@ -170,8 +170,15 @@ void check_log(struct buf *log, const char *words, bool there)
 void fixture_end_by_itself(struct fixture *f, enum fleet_end how, const char *late)
 {
     /* what is logged when a limit of time ends something */
-    static const char *const limits[] = {"shutdown:", "shutdown ran out of time", "in time",
-                                         "did not exit", "does not die"};
+    static const char *const limits[] = {"shutdown:",
+                                         "shutdown ran out of time",
+                                         "in time",
+                                         "did not exit",
+                                         "does not die",
+                                         "no sign of life",
+                                         "its link was lost",
+                                         "made no progress with",
+                                         "did not end after its request"};
     CLEANUP_BUF struct buf log;
     fixture_end_heard(f, how, &log);
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {

@@ -202,9 +202,11 @@ static void a_helper_joins_every_limiting_group(void **state)
     assert_non_null(strstr(err.text, "/pids/cloister-a/cgroup.procs"));
     tree_file(t, "/sys/fs/cgroup/pids/cloister-a/cgroup.procs", "");
     tree_file(t, "/sys/fs/cgroup/memory/cloister-a/cgroup.procs", "");
+    tree_file(t, "/sys/fs/cgroup/cpu,cpuacct/cloister-a/cgroup.procs", "");
     assert_int_equal(oci_cgroup_join(t->root, &h, 77, "cloister-a", 99, &err), 0);
     expect_members(t, "memory/cloister-a", "99");
     expect_members(t, "pids/cloister-a", "99");
+    expect_members(t, "cpu,cpuacct/cloister-a", "99");
     expect_members(t, "devices/cloister-a", "none"); /* it has to open the device */
 }
 
