@@ -1,4 +1,5 @@
 /* save_file: what it says when it fails, and that the loop does not wait for the disk. */
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,11 +17,13 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/fd.h"
 #include "tests/unit/supervisor/client.h"
 
 #define TO(local_path) "{'sandbox_id':'sb1','path':'f','local_path':'" local_path "'}"
 #define ELSEWHERE      TO("/elsewhere")
+#define WAIT_MS        30000
 
 static pthread_t loop_thread;
 static atomic_size_t removals;
@@ -59,21 +62,35 @@ static int save_teardown(void **state)
     return dir_remove(top, NULL);
 }
 
+/* Runs the loop once, waiting a little for an event. */
+static void turn(struct client *c, uint64_t until_ms)
+{
+    struct pollfd loop = {.fd = uv_backend_fd(&c->loop), .events = POLLIN};
+    if (clock_ms() > until_ms) {
+        fail_msg("nothing happened within %d ms", WAIT_MS);
+    }
+    if (uv_run(&c->loop, UV_RUN_NOWAIT) != 0) {
+        poll(&loop, 1, 10);
+    }
+}
+
 /* Sends the call; returns when it reads from the sandbox, or has an answer. */
 static void begin_save(struct client *c, const char *arguments)
 {
     size_t before = c->count;
+    uint64_t until_ms = clock_ms() + WAIT_MS;
     client_call(c, false, "save_file", arguments);
     while (c->fleet->pending_count == 0 && c->count == before) {
-        uv_run(&c->loop, UV_RUN_ONCE);
+        turn(c, until_ms);
     }
 }
 
 static const cJSON *end_save(struct client *c, size_t before)
 {
+    uint64_t until_ms = clock_ms() + WAIT_MS;
     while (c->count == before) {
         assert_int_equal(c->fleet->pending_count, 0); /* it asks for nothing more */
-        uv_run(&c->loop, UV_RUN_ONCE);
+        turn(c, until_ms);
     }
     assert_false(removed_on_loop);
     assert_int_equal(c->count, before + 1);
@@ -170,8 +187,9 @@ static void what_is_cancelled_is_removed_off_the_loop(void **state)
     fake_answer(c->fleet, 0);
     client_call(c, false, "save_file", TO("out"));
     cancel_save(c); /* while the pool works on it */
+    uint64_t until_ms = clock_ms() + WAIT_MS;
     while (removals < 2) {
-        uv_run(&c->loop, UV_RUN_ONCE);
+        turn(c, until_ms);
     }
     fail_save(c, ELSEWHERE, "path_invalid"); /* the others are over when this is */
     assert_int_equal(removals, 2);
