@@ -487,44 +487,30 @@ static void before_the_end_what_was_begun_is_answered_and_no_more_is_taken(void 
     ends(&in, "still\n");
 }
 
+#define CASE(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_page_comes_back_without_the_name_of_the_server, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(head_query_and_peer_reach_the_handler, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(bodies_arrive_with_a_length_in_chunks_and_empty, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(a_handler_may_answer_later_and_the_connection_stays,
-                                        lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(clients_of_http_1_0_are_served_without_chunks, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(an_answer_to_head_has_no_body, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(the_handler_of_a_stream_that_nobody_reads_is_told,
-                                        lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(pipelined_requests_are_answered_one_at_a_time_and_in_order,
-                                        lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(a_refusal_comes_before_the_body, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(a_body_is_asked_for_only_if_it_is_wanted, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(a_stream_arrives_piece_by_piece, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(no_piece_of_a_stream_is_held_back, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(a_client_that_does_not_read_fills_its_own_queue_only,
-                                        lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(a_handler_is_told_that_its_client_is_gone, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(a_client_may_go_while_its_answer_is_stuck, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(what_is_answered_to_nobody_is_dropped, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(closing_ends_every_connection_and_tells_its_handler,
-                                        lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(a_client_that_does_not_read_does_not_hold_up_the_end,
-                                        lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(
-            before_the_end_what_was_begun_is_answered_and_no_more_is_taken, lab_setup,
-            lab_teardown),
+        CASE(a_page_comes_back_without_the_name_of_the_server),
+        CASE(head_query_and_peer_reach_the_handler),
+        CASE(bodies_arrive_with_a_length_in_chunks_and_empty),
+        CASE(a_handler_may_answer_later_and_the_connection_stays),
+        CASE(clients_of_http_1_0_are_served_without_chunks),
+        CASE(an_answer_to_head_has_no_body),
+        CASE(the_handler_of_a_stream_that_nobody_reads_is_told),
+        CASE(pipelined_requests_are_answered_one_at_a_time_and_in_order),
+        CASE(a_refusal_comes_before_the_body),
+        CASE(a_body_is_asked_for_only_if_it_is_wanted),
+        CASE(a_stream_arrives_piece_by_piece),
+        CASE(no_piece_of_a_stream_is_held_back),
+        CASE(a_client_that_does_not_read_fills_its_own_queue_only),
+        CASE(a_handler_is_told_that_its_client_is_gone),
+        CASE(a_client_may_go_while_its_answer_is_stuck),
+        CASE(what_is_answered_to_nobody_is_dropped),
+        CASE(closing_ends_every_connection_and_tells_its_handler),
+        CASE(a_client_that_does_not_read_does_not_hold_up_the_end),
+        CASE(before_the_end_what_was_begun_is_answered_and_no_more_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -708,47 +708,33 @@ static void a_name_can_be_listened_on(void **state)
     answers(lab, "GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "200");
 }
 
+#define CASE(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_no_request_is_refused, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(heads_have_a_limit, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(a_body_announced_as_too_large_is_refused_unread, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(chunks_that_become_too_large_are_refused, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(the_bodies_of_all_clients_share_a_limit, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(
-            the_answers_that_wait_share_a_limit_and_newcomers_are_served, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(the_largest_answer_that_waits_makes_room, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(a_request_must_arrive_in_time_and_an_answer_need_not,
-                                        lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(a_head_has_less_time_than_a_request, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(idle_and_stalled_connections_end_and_quiet_streams_do_not,
-                                        lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(a_client_whose_machine_is_gone_is_noticed, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(more_connections_than_allowed_wait_for_a_place, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(heads_that_stay_half_open_give_way, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(whoever_is_known_keeps_his_place, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(
-            the_known_give_way_only_if_they_are_slow_and_all_places_taken, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(one_address_cannot_take_all_connections, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(without_descriptors_it_waits_without_using_the_processor,
-                                        lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(children_inherit_no_connection, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(an_address_that_cannot_be_used_is_named, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(the_next_server_gets_the_same_port_at_once, lab_setup,
-                                        lab_teardown),
-        cmocka_unit_test_setup_teardown(addresses_of_ip6_are_served, lab_setup, lab_teardown),
-        cmocka_unit_test_setup_teardown(a_name_can_be_listened_on, lab_setup, lab_teardown),
+        CASE(what_is_no_request_is_refused),
+        CASE(heads_have_a_limit),
+        CASE(a_body_announced_as_too_large_is_refused_unread),
+        CASE(chunks_that_become_too_large_are_refused),
+        CASE(the_bodies_of_all_clients_share_a_limit),
+        CASE(the_answers_that_wait_share_a_limit_and_newcomers_are_served),
+        CASE(the_largest_answer_that_waits_makes_room),
+        CASE(a_request_must_arrive_in_time_and_an_answer_need_not),
+        CASE(a_head_has_less_time_than_a_request),
+        CASE(idle_and_stalled_connections_end_and_quiet_streams_do_not),
+        CASE(a_client_whose_machine_is_gone_is_noticed),
+        CASE(more_connections_than_allowed_wait_for_a_place),
+        CASE(heads_that_stay_half_open_give_way),
+        CASE(whoever_is_known_keeps_his_place),
+        CASE(the_known_give_way_only_if_they_are_slow_and_all_places_taken),
+        CASE(one_address_cannot_take_all_connections),
+        CASE(without_descriptors_it_waits_without_using_the_processor),
+        CASE(children_inherit_no_connection),
+        CASE(an_address_that_cannot_be_used_is_named),
+        CASE(the_next_server_gets_the_same_port_at_once),
+        CASE(addresses_of_ip6_are_served),
+        CASE(a_name_can_be_listened_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

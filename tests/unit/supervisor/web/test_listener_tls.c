@@ -463,29 +463,23 @@ static void a_key_of_our_own_or_our_group_is_taken(void **state)
     free(log);
 }
 
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tls_1_2_and_1_3_are_served_and_older_ones_refused, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(streams_and_late_answers_arrive_over_tls_at_once, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_handler_is_told_that_its_client_is_gone_over_tls, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(large_bodies_arrive_over_tls_or_are_refused, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_handshake_must_be_done_in_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_new_certificate_is_presented_on_request_only, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(files_that_are_no_pair_are_refused_and_say_why, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_key_that_everybody_can_read_or_write_is_refused, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_key_that_has_become_readable_replaces_none, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_key_of_somebody_else_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_key_that_is_no_file_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_key_of_our_own_or_our_group_is_taken, setup, teardown),
+        CASE(tls_1_2_and_1_3_are_served_and_older_ones_refused),
+        CASE(streams_and_late_answers_arrive_over_tls_at_once),
+        CASE(a_handler_is_told_that_its_client_is_gone_over_tls),
+        CASE(large_bodies_arrive_over_tls_or_are_refused),
+        CASE(a_handshake_must_be_done_in_time),
+        CASE(a_new_certificate_is_presented_on_request_only),
+        CASE(files_that_are_no_pair_are_refused_and_say_why),
+        CASE(a_key_that_everybody_can_read_or_write_is_refused),
+        CASE(a_key_that_has_become_readable_replaces_none),
+        CASE(a_key_of_somebody_else_is_refused),
+        CASE(a_key_that_is_no_file_is_refused),
+        CASE(a_key_of_our_own_or_our_group_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

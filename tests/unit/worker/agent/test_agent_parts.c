@@ -578,14 +578,34 @@ static void user_code_gets_an_id_that_the_container_has(void **state)
     unlink(gaps);
 }
 
+struct refusal {
+    const char *words[12];
+    int code;
+    const char *text;
+};
+
+/* Requires that a part of the agent that is run by a command line refuses each of these. */
+static void refuses(int (*run)(int argc, char **argv, struct err *err), const struct refusal *rows,
+                    size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *argv[13] = {NULL};
+        int argc = 0;
+        struct err err = ERR_INIT;
+        for (; argc < 12 && rows[i].words[argc] != NULL; argc++) {
+            argv[argc] = (char *)(uintptr_t)rows[i].words[argc];
+        }
+        assert_int_equal(run(argc, argv, &err), rows[i].code);
+        if (strstr(err.text, rows[i].text) == NULL) {
+            fail_msg("row %zu: %s", i, err.text);
+        }
+    }
+}
+
 /* What it mounts is in tests/integration/test_share.py; nothing is when its words are wrong. */
 static void a_share_that_cannot_be_is_refused(void **state)
 {
-    static const struct {
-        const char *words[12];
-        int code;
-        const char *text;
-    } rows[] = {
+    static const struct refusal rows[] = {
         {{"--at", "/tmp", "--notes", "/n"}, EXIT_CODE_USAGE, "-- with a command"},
         {{"--at", "/tmp", "--", "/bin/true"}, EXIT_CODE_USAGE, "--notes"},
         {{"--what", "x", "--", "/bin/true"}, EXIT_CODE_USAGE, "no such option"},
@@ -601,28 +621,13 @@ static void a_share_that_cannot_be_is_refused(void **state)
          "share me: a symbolic link is in"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char *argv[13] = {NULL};
-        int argc = 0;
-        struct err err = ERR_INIT;
-        for (; argc < 12 && rows[i].words[argc] != NULL; argc++) {
-            argv[argc] = (char *)(uintptr_t)rows[i].words[argc];
-        }
-        assert_int_equal(share_run(argc, argv, &err), rows[i].code);
-        if (strstr(err.text, rows[i].text) == NULL) {
-            fail_msg("row %zu: %s", i, err.text);
-        }
-    }
+    refuses(share_run, rows, sizeof(rows) / sizeof(rows[0]));
 }
 
 /* The helper of a network is run by a command line as well. */
 static void a_helper_needs_a_process_and_a_command(void **state)
 {
-    static const struct {
-        const char *words[6];
-        int code;
-        const char *text;
-    } rows[] = {
+    static const struct refusal rows[] = {
         {{"--pid", "1", "--"}, EXIT_CODE_USAGE, "-- with a command"},
         {{"--pid", "1", "/bin/true", "--"}, EXIT_CODE_USAGE, "-- with a command"},
         {{"--pid", "0", "--", "/bin/true"}, EXIT_CODE_USAGE, "--pid"},
@@ -631,18 +636,7 @@ static void a_helper_needs_a_process_and_a_command(void **state)
         {{"--pid", "2147483647", "--", "/bin/true"}, EXIT_CODE_SETUP, "/proc/2147483647/ns/user"},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char *argv[7] = {NULL};
-        int argc = 0;
-        struct err err = ERR_INIT;
-        for (; argc < 6 && rows[i].words[argc] != NULL; argc++) {
-            argv[argc] = (char *)(uintptr_t)rows[i].words[argc];
-        }
-        assert_int_equal(within_run(argc, argv, &err), rows[i].code);
-        if (strstr(err.text, rows[i].text) == NULL) {
-            fail_msg("row %zu: %s", i, err.text);
-        }
-    }
+    refuses(within_run, rows, sizeof(rows) / sizeof(rows[0]));
 }
 
 static bool write_text(pid_t pid, const char *name, const char *text)
