@@ -229,7 +229,7 @@ static void what_was_never_finished_is_swept_and_not_taken_over(void **state)
              "#!/bin/sh\n[ $1 = limit ] && { touch '%s/runtime/begun'; exec sleep 1; }\nexit 1\n",
              lab->dir);
     tree_file(&s->tree, "/agent", text);
-    tree_file(&s->tree, "/first", "sleep 64\n");
+    tree_file(&s->tree, "/first", "while :; do sleep 0.1; done\n");
     lab->spec.agent_path = agent;
     snprintf(text, sizeof(text),
              "[ $cmd = run ] && { mkdir -p $root/$id; sh '%s' >&- 2>&- & echo $! > $pid_file; }\n"
