@@ -122,6 +122,7 @@ static void code_of_an_interpreter_runs_in_order_and_others_go_on_beside_it(void
     struct msg_start first = agent_code(&f->link, "python", PYTHON_UNTIL_GO "order = [1]");
     struct msg_start second = agent_code(&f->link, "python", "order.append(2)");
     struct msg_start third = agent_code(&f->link, "python", "order.append(3)");
+    struct msg_start fourth = agent_code(&f->link, "python", "order");
     f->link.turns = 0;
     start_only(f, &first, 0);
     struct msg m = {.type = MSG_START};
@@ -133,11 +134,11 @@ static void code_of_an_interpreter_runs_in_order_and_others_go_on_beside_it(void
     struct agent_result *r = run(f, "bash", "echo beside");
     assert_string_equal(r->out, "beside\n");
     assert_int_equal(f->link.turns, 0);
+    start_only(f, &fourth, 0); /* while the first still runs, so that it waits, too */
     run(f, "bash", "touch go");
-    r = run(f, "python", "order");
+    r = follow(f, fourth.op.data);
     assert_string_equal(r->result, "[1, 2, 3]");
-    assert_int_equal(f->link.turns,
-                     3); /* of the second, the third and this one; not of the first */
+    assert_int_equal(f->link.turns, 3); /* of all but the first */
 }
 
 /* Waits for a RUNNING of this operation, and returns its ran_us. */
