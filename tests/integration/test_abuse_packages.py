@@ -25,6 +25,10 @@ index.add(wheels.wheel("harmless", "1.0", requires=["telling"]))
 index.add(wheels.wheel("by-url", "1.0", requires=[f"telling @ {index.base}/files/telling-1.0.tar.gz"]))
 index.add(wheels.wheel("both-ways", "1.0"))
 index.add(wheels.sdist("both-ways", "2.0", setup=TELL.replace("NAME", "newer") + BUILD))
+# Names as indexes have them from before there were rules.
+for package, end in (("old-names", "-1.0.linux-x86_64"), ("old-names", "-dev"), ("old-names", ""), ("no-version", "-dev")):
+    index.add(wheels.Package(package, "1.0", f"{package}{end}.tar.gz", b""))
+index.add(wheels.sdist("old-names", "1.0", setup=BUILD))
 FETCH = f"""node -e 'http=require("http");http.get("{index.base}/heard-script")'"""
 index.add(wheels.npm("scripted", "1.0.0", scripts={"preinstall": FETCH, "install": FETCH, "postinstall": FETCH}))
 index.add(wheels.npm("through", "1.0.0", requires={"scripted": "^1.0.0"}))
@@ -82,6 +86,14 @@ def newest_wheel():
     failed = server.call_failing("install_package", package_name="both-ways==3.0", sandbox_id=sandbox)
     contains(failed["error"]["message"], "no such package or version")
     equal(heard(), [], "what the author has heard")
+
+
+@suite.case("files whose names have no version are passed over when it is looked for what comes as source")
+def old_names():
+    server, sandbox = common()
+    contains(refused(server, sandbox, "old-names"), "old-names comes as source: old-names-1.0.tar.gz")
+    failed = server.call_failing("install_package", package_name="no-version", sandbox_id=sandbox)
+    contains(failed["error"]["message"], "no such package or version")
 
 
 @suite.case("no script of an npm package runs, also of one that another needs, and what comes by git is refused; the output names what was left out")

@@ -63,6 +63,7 @@ sys.argv[0] = "pip"
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
 SOURCE_LEFT_OUT = re.compile(r"No sources permitted for \S+: (\S+)")  # in pip's log
+SOURCE_NAME = re.compile(r"(.+)-([^-]+)\.(?:tar\.\w+|tgz|zip)")
 
 
 REASON = re.compile(r"\[Errno -?\d+\] [^'\")]+|certificate verify failed[^'\"(]*|Cannot connect to proxy[^'\"]*|[Rr]ead timed out|Connection to \S+ timed out")
@@ -209,9 +210,11 @@ def log_of(staging):
 
 def left_out(staging, lines):
     """Of what pip did not find, the source from which it could be built; "" if there is none."""
-    from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
-    from pip._vendor.packaging.utils import InvalidSdistFilename, parse_sdist_filename
-
+    try:
+        from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
+        from pip._vendor.packaging.version import Version
+    except ImportError:
+        return ""  # nothing tells which versions were wanted
     try:
         texts = [text for line in lines for text in re.findall(r"No matching distribution found for ([^ ]+)", line)]
         wanted = {normal(found.name): found.specifier for found in map(Requirement, texts)}
@@ -221,12 +224,13 @@ def left_out(staging, lines):
         return ""  # pip builds, or says it in another way
     for place in places:
         name = place.partition("#")[0].rpartition("/")[2]
+        parts = SOURCE_NAME.fullmatch(name)
+        package = normal(parts.group(1)) if parts else ""
         try:
-            package, version = parse_sdist_filename(name)
-        except InvalidSdistFilename:
-            continue
-        if package in wanted and wanted[package].contains(version, prereleases=True):
-            return f"{package} comes as source: {name}"
+            if package in wanted and wanted[package].contains(Version(parts.group(2)), prereleases=True):
+                return f"{package} comes as source: {name}"
+        except ValueError:
+            pass  # no version: a file for one platform, or a name from before there were rules
     return ""
 
 
