@@ -3,12 +3,14 @@
  * of one sandbox. Number and memory of all sandboxes have a limit, and those of each owner: his
  * own, whatever others have, or without one a share that leaves something for others, if there may
  * be others. A failed sandbox does not count, but is kept as a tombstone, so that its owner learns
- * why; tombstones have a limit, too. If there is no room, an idle sandbox that its owner did not
- * ask for explicitly is evicted.
+ * why; tombstones have a limit, too. If there is no room, idle sandboxes that nobody asked for
+ * explicitly are evicted, as many as it takes.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/room.h"
 #include "common/str.h"
 #include "supervisor/base/ceilings.h"
@@ -54,31 +56,56 @@ static bool counts(const struct sandbox *s)
            !(sandbox_state(s) >= SANDBOX_CLOSING && s->made.state == MADE_DESTROYED);
 }
 
+/* Whether it may be evicted. */
+static bool is_spare(const struct sandbox *s)
+{
+    return counts(s) && sandbox_state(s) == SANDBOX_READY && s->evict_idle_ms != 0 &&
+           sandbox_idle_ms(s) >= s->evict_idle_ms;
+}
+
 /* A sandbox that is wanted, and what there would be beside it. */
 struct wish {
     const struct fleet_spec *spec;
-    const struct sandbox *spare; /* it would be evicted; NULL: none */
+    const char *owner;
     uint64_t memory_mb;
     uint64_t count, used_mb; /* of all others */
     uint64_t own_count, own_mb;
-    bool own_spare; /* it belongs to the same owner */
+    uint64_t spare_mb; /* of the same owner's that would be evicted */
 };
 
+static bool is_own(const struct wish *w, const struct sandbox *s)
+{
+    return strcmp(s->owner, w->owner) == 0;
+}
+
+static uint64_t memory_of(const struct sandbox *s)
+{
+    return s->spec.memory_bytes >> 20;
+}
+
+static void count_in(struct wish *w, const struct sandbox *s)
+{
+    w->count++;
+    w->used_mb += memory_of(s);
+    if (is_own(w, s)) {
+        w->own_count++;
+        w->own_mb += memory_of(s);
+    }
+}
+
+/* `evict`: as if all were evicted that may be. */
 static struct wish weigh(struct fleet *f, const char *owner, const struct fleet_spec *spec,
-                         const struct sandbox *spare)
+                         bool evict)
 {
     struct sandbox *s;
-    struct wish w = {.spec = spec, .spare = spare};
+    struct wish w = {.spec = spec, .owner = owner};
     w.memory_mb = spec->memory_mb != 0 ? spec->memory_mb : f->host.config->memory_mb;
-    w.own_spare = spare != NULL && strcmp(spare->owner, owner) == 0;
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        if (counts(s) && s != spare) {
-            bool own = strcmp(s->owner, owner) == 0;
-            w.count++;
-            w.used_mb += s->spec.memory_bytes >> 20;
-            w.own_count += own ? 1 : 0;
-            w.own_mb += own ? s->spec.memory_bytes >> 20 : 0;
+        if (evict && is_spare(s)) {
+            w.spare_mb += is_own(&w, s) ? memory_of(s) : 0;
+        } else if (counts(s)) {
+            count_in(&w, s);
         }
     }
     return w;
@@ -133,8 +160,7 @@ static int check_share(const struct config *c, const struct wish *w, struct err 
                        const char **ret_hint)
 {
     bool first = w->own_count == 0;
-    uint64_t spare_mb = w->own_spare ? w->spare->spec.memory_bytes >> 20 : 0;
-    if (w->spec->owner_sandboxes == 0 && !first && !w->own_spare &&
+    if (w->spec->owner_sandboxes == 0 && !first && w->spare_mb == 0 &&
         !fair_may_take(c->max_sandboxes, w->count, w->own_count, 1)) {
         *ret_hint = "close one of your sandboxes that is not needed any more with close_sandbox; "
                     "the server's operator can give you a number of your own, by "
@@ -145,7 +171,7 @@ static int check_share(const struct config *c, const struct wish *w, struct err 
                        w->own_count, c->max_sandboxes - w->count, c->max_sandboxes);
     }
     if (w->spec->owner_memory_mb == 0 && !(first && w->memory_mb <= c->memory_mb) &&
-        w->memory_mb > spare_mb &&
+        w->memory_mb > w->spare_mb &&
         !fair_may_take(c->memory_budget_mb, w->used_mb, w->own_mb, w->memory_mb)) {
         *ret_hint = "choose a smaller memory_mb, or close one of your sandboxes that is not needed "
                     "any more with close_sandbox; the server's operator can give you memory of "
@@ -160,51 +186,91 @@ static int check_share(const struct config *c, const struct wish *w, struct err 
     return 0;
 }
 
-static int check_places(struct fleet *f, const char *owner, const struct fleet_spec *spec,
-                        const struct sandbox *spare, struct err *err, const char **ret_hint)
+static int check_places(const struct fleet *f, const struct wish *w, struct err *err,
+                        const char **ret_hint)
 {
     const struct config *c = f->host.config;
-    const struct wish w = weigh(f, owner, spec, spare);
-    int rc = check_quota(&w, err, ret_hint);
+    int rc = check_quota(w, err, ret_hint);
     if (rc == 0) {
-        rc = check_limit(c, &w, err, ret_hint);
+        rc = check_limit(c, w, err, ret_hint);
     }
-    return rc == 0 && f->shared ? check_share(c, &w, err, ret_hint) : rc;
+    return rc == 0 && f->shared ? check_share(c, w, err, ret_hint) : rc;
 }
 
-/* Returns the sandbox of this owner (NULL: of anybody) that has been idle for longest and may be
- * evicted; NULL if there is none. */
-static struct sandbox *find_spare(struct fleet *f, const char *owner)
+/* A sandbox that may be evicted. */
+struct spare {
+    struct sandbox *sandbox;
+    uint64_t idle_ms;
+    bool own; /* it belongs to the owner of the one that is wanted */
+};
+
+static int compare_spares(const void *a, const void *b)
+{
+    const struct spare *x = a;
+    const struct spare *y = b;
+    if (x->own != y->own) {
+        return x->own ? -1 : 1;
+    }
+    return x->idle_ms != y->idle_ms ? (x->idle_ms > y->idle_ms ? -1 : 1) : 0;
+}
+
+/* Returns them in the order in which they are evicted: the owner's own before those of others, and
+ * of both first what has been idle for longest. The caller frees the array. */
+static struct spare *find_spares(struct fleet *f, const struct wish *w, size_t *ret_count)
 {
     struct sandbox *s;
-    struct sandbox *best = NULL;
+    size_t count = 0;
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        bool may = sandbox_state(s) == SANDBOX_READY && s->evict_idle_ms != 0 &&
-                   sandbox_idle_ms(s) >= s->evict_idle_ms &&
-                   (owner == NULL || strcmp(s->owner, owner) == 0);
-        if (may && (best == NULL || sandbox_idle_ms(s) > sandbox_idle_ms(best))) {
-            best = s;
+        count += is_spare(s) ? 1 : 0;
+    }
+    struct spare *spares = alloc_array(count, sizeof(*spares));
+    count = 0;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (is_spare(s)) {
+            spares[count++] = (struct spare){s, sandbox_idle_ms(s), is_own(w, s)};
         }
     }
-    return best;
+    qsort(spares, count, sizeof(*spares), compare_spares);
+    *ret_count = count;
+    return spares;
 }
 
-/* Checks the limits. If they are exceeded, evicts one sandbox, provided that this is enough: the
- * owner's own before those of others. */
+/* Evicts as few as it takes, or none and returns false if all would not be enough. Beginning with
+ * the last in the order, whichever is not needed beside those before it stays. */
+static bool evict_for(struct fleet *f, const char *owner, const struct fleet_spec *spec)
+{
+    const char *hint;
+    struct wish w = weigh(f, owner, spec, true);
+    if (check_places(f, &w, NULL, &hint) < 0) {
+        return false;
+    }
+    size_t count;
+    struct spare *spares = find_spares(f, &w, &count);
+    for (size_t i = count; i-- > 0;) {
+        struct sandbox *s = spares[i].sandbox;
+        struct wish with = w;
+        count_in(&with, s);
+        with.spare_mb -= spares[i].own ? memory_of(s) : 0;
+        if (check_places(f, &with, NULL, &hint) == 0) {
+            w = with;
+        } else {
+            s->evicted = true;
+            sandbox_close(s, "it was idle, and another one needed its place", NULL, NULL);
+        }
+    }
+    free(spares);
+    return true;
+}
+
+/* Checks the limits. If they are exceeded, evicts sandboxes, provided that this is enough. */
 static int take_place(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                       struct err *err, const char **ret_hint)
 {
-    int rc = check_places(f, owner, spec, NULL, err, ret_hint);
-    const char *const whose[] = {owner, NULL};
-    for (size_t i = 0; rc < 0 && i < sizeof(whose) / sizeof(whose[0]); i++) {
-        const char *hint;
-        struct sandbox *spare = find_spare(f, whose[i]);
-        if (spare == NULL || check_places(f, owner, spec, spare, NULL, &hint) < 0) {
-            continue;
-        }
-        spare->evicted = true;
-        sandbox_close(spare, "it was idle, and another one needed its place", NULL, NULL);
+    const struct wish w = weigh(f, owner, spec, false);
+    int rc = check_places(f, &w, err, ret_hint);
+    if (rc < 0 && evict_for(f, owner, spec)) {
         *ret_hint = "";
         rc = 0;
     }

@@ -129,6 +129,66 @@ static void nothing_gives_way_for_what_is_refused_all_the_same(void **state)
     assert_false(is_there(f, "me", idle));
 }
 
+static void as_many_give_way_as_are_needed(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec made = {.memory_mb = 100, .evict_idle_ms = 1};
+    const struct fleet_spec more = {.memory_mb = 300};
+    char others[2][FLEET_ID_SIZE], mine[2][FLEET_ID_SIZE], id[FLEET_ID_SIZE];
+    f->config.memory_budget_mb = 400;
+    fixture_start(f);
+    for (size_t i = 0; i < 2; i++) {
+        open_fine(f, "you", &made, others[i]);
+        run_past(f, 1);
+    }
+    open_fine(f, "me", &made, mine[0]);
+    open_fine(f, "me", &made, mine[1]);
+    run_past(f, 1);
+    open_fine(f, "me", &more, id); /* its owner's, then the one that has been idle for longest */
+    assert_false(is_there(f, "me", mine[0]));
+    assert_false(is_there(f, "me", mine[1]));
+    assert_false(is_there(f, "you", others[0]));
+    assert_true(is_there(f, "you", others[1]));
+}
+
+static void none_gives_way_if_all_would_not_be_enough(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec own = {.memory_mb = 300};
+    const struct fleet_spec made = {.memory_mb = 100, .evict_idle_ms = 1};
+    const struct fleet_spec too_much = {.memory_mb = 701};
+    const struct fleet_spec above_share = {.memory_mb = 201};
+    char mine[FLEET_ID_SIZE], other[FLEET_ID_SIZE], id[FLEET_ID_SIZE];
+    f->config.memory_budget_mb = 1000;
+    fixture_start(f);
+    open_fine(f, "you", &own, id);
+    open_fine(f, "me", &made, mine);
+    open_fine(f, "me", &made, other);
+    run_past(f, 1);
+    assert_limited(f, "you", &too_much, "this one would have 701 MiB", "smaller memory_mb");
+    fleet_set_shared(f->fleet, true);
+    assert_limited(f, "you", &above_share, "must stay for others", "smaller memory_mb");
+    assert_true(is_there(f, "me", mine));
+    assert_true(is_there(f, "me", other));
+}
+
+static void none_gives_way_that_is_not_needed_beside_another(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec small = {.memory_mb = 100, .evict_idle_ms = 1};
+    const struct fleet_spec large = {.memory_mb = 300, .evict_idle_ms = 1};
+    const struct fleet_spec more = {.memory_mb = 250};
+    char mine[FLEET_ID_SIZE], other[FLEET_ID_SIZE], id[FLEET_ID_SIZE];
+    f->config.memory_budget_mb = 400;
+    fixture_start(f);
+    open_fine(f, "me", &small, mine);
+    open_fine(f, "you", &large, other);
+    run_past(f, 1);
+    open_fine(f, "me", &more, id);
+    assert_true(is_there(f, "me", mine));
+    assert_false(is_there(f, "you", other));
+}
+
 static void one_that_has_failed_takes_no_room(void **state)
 {
     struct fixture *f = *state;
@@ -382,6 +442,9 @@ int main(void)
         TEST(the_sandboxes_of_an_owner_share_its_memory),
         TEST(what_nobody_asked_for_gives_way_when_places_run_out),
         TEST(nothing_gives_way_for_what_is_refused_all_the_same),
+        TEST(as_many_give_way_as_are_needed),
+        TEST(none_gives_way_if_all_would_not_be_enough),
+        TEST(none_gives_way_that_is_not_needed_beside_another),
         TEST(one_that_has_failed_takes_no_room),
         TEST(nobody_gets_a_sandbox_above_the_ceilings),
         TEST(all_sandboxes_share_one_budget_of_memory),
