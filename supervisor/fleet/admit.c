@@ -132,17 +132,21 @@ static int check_limit(const struct config *c, const struct wish *w, struct err 
     return 0;
 }
 
-/* Checks the owner's own limits, which reveal nothing about others. */
-static int check_quota(const struct wish *w, struct err *err, const char **ret_hint)
+/* Checks the owner's own limits, which reveal nothing about others. Those that are no less than the
+ * server's are left to check_limit(), which names the option. */
+static int check_quota(const struct config *c, const struct wish *w, struct err *err,
+                       const char **ret_hint)
 {
     const struct fleet_spec *spec = w->spec;
-    if (spec->owner_sandboxes != 0 && w->own_count >= spec->owner_sandboxes) {
+    if (spec->owner_sandboxes != 0 && spec->owner_sandboxes < c->max_sandboxes &&
+        w->own_count >= spec->owner_sandboxes) {
         *ret_hint = "close one of your sandboxes that is not needed any more with close_sandbox";
         return err_set(err, ERR_SANDBOX_LIMIT,
                        "you have %" PRIu64 " sandboxes, and may have %" PRIu64 " at a time",
                        w->own_count, spec->owner_sandboxes);
     }
-    if (spec->owner_memory_mb != 0 && w->own_mb + w->memory_mb > spec->owner_memory_mb) {
+    if (spec->owner_memory_mb != 0 && spec->owner_memory_mb < c->memory_budget_mb &&
+        w->own_mb + w->memory_mb > spec->owner_memory_mb) {
         *ret_hint = "choose a smaller memory_mb, or close one of your sandboxes that is not needed "
                     "any more with close_sandbox";
         return err_set(err, ERR_SANDBOX_LIMIT,
@@ -190,7 +194,7 @@ static int check_places(const struct fleet *f, const struct wish *w, struct err 
                         const char **ret_hint)
 {
     const struct config *c = f->host.config;
-    int rc = check_quota(w, err, ret_hint);
+    int rc = check_quota(c, w, err, ret_hint);
     if (rc == 0) {
         rc = check_limit(c, w, err, ret_hint);
     }

@@ -174,8 +174,8 @@ struct fleet *fleet_create(uv_loop_t *loop, const struct config *config);
  * borrowed for the life of the fleet. None at first. */
 void fleet_set_runners(struct fleet *f, struct view_list runners);
 
-/* Whether several principals use this server, so that none of them may take everything; at first
- * not. */
+/* Whether several principals use this server, so that none of them without limits of its own may
+ * take everything; at first not. */
 void fleet_set_shared(struct fleet *f, bool shared);
 bool fleet_is_shared(const struct fleet *f);
 

@@ -245,7 +245,9 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
         const struct files_source files = file_source_table(s->file_source);
         serve_http_start(s->http, s->server, s->fleet, &files);
     }
-    return s->stdio != NULL ? serve_stdio_open(s->stdio, &s->loop, s->server, &events, s, err) : 0;
+    return s->stdio != NULL
+               ? serve_stdio_open(s->stdio, &s->loop, config, s->server, &events, s, err)
+               : 0;
 }
 
 static int prepare_serve(struct serve *s, const struct config *config, struct err *err)

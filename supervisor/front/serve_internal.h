@@ -34,8 +34,8 @@ struct serve_stdio_events {
  * error. */
 struct serve_stdio *serve_stdio_claim(struct err *err);
 
-int serve_stdio_open(struct serve_stdio *s, uv_loop_t *loop, struct mcp_server *server,
-                     const struct serve_stdio_events *events, void *arg,
+int serve_stdio_open(struct serve_stdio *s, uv_loop_t *loop, const struct config *config,
+                     struct mcp_server *server, const struct serve_stdio_events *events, void *arg,
                      struct err *err) WARN_UNUSED;
 bool serve_stdio_is_file(const struct serve_stdio *s);
 size_t serve_stdio_open_requests(const struct serve_stdio *s);

@@ -11,6 +11,7 @@
 #include "common/alloc.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
+#include "supervisor/base/config.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/front/serve_internal.h"
 #include "supervisor/front/stdio_transport.h"
@@ -99,11 +100,14 @@ struct serve_stdio *serve_stdio_claim(struct err *err)
     return s;
 }
 
-int serve_stdio_open(struct serve_stdio *s, uv_loop_t *loop, struct mcp_server *server,
-                     const struct serve_stdio_events *events, void *arg, struct err *err)
+int serve_stdio_open(struct serve_stdio *s, uv_loop_t *loop, const struct config *config,
+                     struct mcp_server *server, const struct serve_stdio_events *events, void *arg,
+                     struct err *err)
 {
     static const struct stdio_events lines = {on_line, on_too_long, on_end};
-    static const struct principal_limits limits; /* zeros: only the server's own limits apply */
+    /* Whoever started us may have everything, and not a share, also beside clients over HTTP. */
+    const struct principal_limits limits = {.sandboxes = config->max_sandboxes,
+                                            .memory_mb = config->memory_budget_mb};
     s->events = events;
     s->arg = arg;
     struct principal *principal = principal_create(OWNER, &limits);

@@ -9,7 +9,7 @@ import time
 
 from common import NONE, Server, Suite, clear, contains, equal, mcp, needs_runtime, poll
 from http_wire import Raw, head_bytes
-from mcp_http import EVENTS, JSON
+from mcp_http import EVENTS, JSON, BothServer
 from tenants import Tenants
 
 needs_runtime()
@@ -175,6 +175,20 @@ def only_one():
         poll("the tokens are read", lambda: any("tokens were read again" in line for line in tenants.server.log), 30)
         equal(len(grab(alone)[0]), 1)
         equal(tenants.client("second").run("6 * 7")["result"], "42")
+
+
+@suite.case("whoever has the pipe may have all places and all memory, also beside clients over HTTP")
+def pipe_beside_http():
+    with BothServer(*SMALL, "--max-sandboxes", "4", "--memory-budget-mb", "256") as server:
+        server.legacy()
+        made, error = grab(server)
+        equal((len(made), error["code"]), (4, "sandbox_limit"))
+        contains(error["hint"], "--max-sandboxes")
+        for sandbox in made:
+            server.call("close_sandbox", sandbox_id=sandbox)
+        large = server.call("create_sandbox", memory_mb=256)["sandbox_id"]
+        contains(refused(server)["hint"], "--memory-budget-mb")
+        server.call("close_sandbox", sandbox_id=large)
 
 
 # ---- connections ----

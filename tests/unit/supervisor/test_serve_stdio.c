@@ -14,14 +14,18 @@
 #include "common/alloc.h"
 #include "common/buf.h"
 #include "common/cleanup.h"
+#include "supervisor/base/config.h"
+#include "supervisor/base/principal.h"
 #include "supervisor/front/serve_internal.h"
 #include "supervisor/mcp/internal.h"
 #include "supervisor/mcp/session.h"
 
+enum { PLACES = 7, BUDGET_MB = 900 };
 enum { NOTE_BYTES = 1 << 20, NOTES_MAX = 32, LATER_MS = 200 };
 
 struct world {
     uv_loop_t loop;
+    struct config config;
     struct mcp_app app;
     struct mcp_server *server;
     struct serve_stdio *stdio;
@@ -94,7 +98,10 @@ static int setup(void **state)
     };
     assert_int_equal(uv_loop_init(&w->loop), 0);
     w->server = mcp_server_create(&w->loop, &w->app);
-    assert_int_equal(serve_stdio_open(w->stdio, &w->loop, w->server, &events, w, &err), 0);
+    w->config.max_sandboxes = PLACES;
+    w->config.memory_budget_mb = BUDGET_MB;
+    assert_int_equal(serve_stdio_open(w->stdio, &w->loop, &w->config, w->server, &events, w, &err),
+                     0);
     *state = w;
     return 0;
 }
@@ -165,6 +172,16 @@ static void initialize(struct world *w, struct buf *in)
     buf_reset(in, 0);
 }
 
+/* Calls the tool, and runs until it has begun. */
+static void call(struct world *w)
+{
+    say(w, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
+           "\"chatter\",\"arguments\":{}}}\n");
+    while (w->call == NULL) {
+        uv_run(&w->loop, UV_RUN_ONCE);
+    }
+}
+
 /* ---- tests ---------------------------------------------------------------------------------- */
 
 static void who_does_not_read_gets_answers_only(void **state)
@@ -172,16 +189,27 @@ static void who_does_not_read_gets_answers_only(void **state)
     struct world *w = *state;
     CLEANUP_BUF struct buf in;
     initialize(w, &in);
-    say(w, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
-           "\"chatter\",\"arguments\":{}}}\n");
-    while (w->call == NULL) {
-        uv_run(&w->loop, UV_RUN_ONCE);
-    }
+    call(w);
     assert_in_range(w->told, 4, 8);
     assert_false(mcp_request_send(w->call, note()));
     mcp_answer(w->call, cJSON_CreateObject());
     read_lines(w, &in, w->told + 1);
     assert_non_null(strstr(buf_cstr(&in), "\"id\":1,"));
+}
+
+/* Limits of its own count instead of a share. */
+static void whoever_has_the_pipe_may_have_everything(void **state)
+{
+    struct world *w = *state;
+    CLEANUP_BUF struct buf in;
+    initialize(w, &in);
+    call(w);
+    const struct principal *principal = mcp_request_principal(w->call);
+    assert_int_equal(principal->limits.sandboxes, PLACES);
+    assert_int_equal(principal->limits.memory_mb, BUDGET_MB);
+    assert_int_equal(principal->limits.calls, 0);
+    mcp_answer(w->call, cJSON_CreateObject());
+    read_lines(w, &in, w->told + 1);
 }
 
 static void on_later(uv_timer_t *timer)
@@ -215,6 +243,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_does_not_read_gets_answers_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(whoever_has_the_pipe_may_have_everything, setup, teardown),
         cmocka_unit_test_setup_teardown(what_changes_at_the_end_is_told_to_nobody, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

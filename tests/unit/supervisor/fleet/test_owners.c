@@ -300,6 +300,27 @@ static void no_owner_takes_all_memory_of_a_shared_server(void **state)
     assert_limited(f, "latest", &usual, "they have 1912 MiB", "--memory-budget-mb");
 }
 
+static void whoever_is_granted_everything_has_no_share(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec granted = {
+        .memory_mb = 512, .owner_sandboxes = 2, .owner_memory_mb = 1024};
+    const struct fleet_spec large = {
+        .memory_mb = 1024, .owner_sandboxes = 2, .owner_memory_mb = 1024};
+    char first[FLEET_ID_SIZE], second[FLEET_ID_SIZE];
+    f->config.max_sandboxes = 2;
+    f->config.memory_budget_mb = 1024;
+    fixture_start(f);
+    fleet_set_shared(f->fleet, true);
+    open_fine(f, "me", &granted, first);
+    open_fine(f, "me", &granted, second);
+    assert_limited(f, "me", &granted, "there are 2 sandboxes already", "--max-sandboxes");
+    close_one(f, first);
+    assert_limited(f, "me", &large, "they have 512 MiB", "--memory-budget-mb");
+    close_one(f, second);
+    open_fine(f, "me", &large, first);
+}
+
 static void one_of_his_own_gives_way_whatever_stays_for_others(void **state)
 {
     struct fixture *f = *state;
@@ -451,6 +472,7 @@ int main(void)
         TEST(no_owner_takes_all_places_of_a_shared_server),
         TEST(an_owner_alone_takes_all_places),
         TEST(no_owner_takes_all_memory_of_a_shared_server),
+        TEST(whoever_is_granted_everything_has_no_share),
         TEST(one_of_his_own_gives_way_whatever_stays_for_others),
         TEST(changes_are_told_to_who_watches),
         TEST(a_failure_is_a_change),
