@@ -7,14 +7,12 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/str.h"
 
-/* FNV-1a. Names are the operator's or an issuer's, so nobody chooses them to collide. */
+/* Names are the operator's or an issuer's, so nobody chooses them to collide. */
 static uint64_t number_of(const char *name)
 {
-    uint64_t number = 0xcbf29ce484222325u;
-    for (; *name != 0; name++) {
-        number = (number ^ (unsigned char)*name) * 0x100000001b3u;
-    }
+    uint64_t number = hash_text(name);
     return number != 0 ? number : 1;
 }
 

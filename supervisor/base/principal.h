@@ -23,7 +23,7 @@ struct principal_limits {
 
 struct principal {
     char *name;
-    uint64_t number; /* the same for the same name, else another one; never 0 */
+    uint64_t number; /* the same for the same name, else almost certainly another one; never 0 */
     struct principal_limits limits;
     size_t calls; /* in flight */
     size_t kept;  /* bytes of its requests that have not ended */
