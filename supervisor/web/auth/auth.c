@@ -317,14 +317,15 @@ static struct principal *conclude(struct web_auth *a, struct web_exchange *x,
     return NULL;
 }
 
-/* The listener knows from now on whose connection that is. One principal has at most half of them,
+/* The listener knows from now on whose connection that is. One principal gets at most half of them,
  * so that the others can come in, whatever his requests wait for. */
 static bool let_in(struct web_auth *a, struct web_exchange *x, const struct principal *principal)
 {
-    if (!web_set_known(x, principal->number) || !web_auth_has_several(a)) {
+    if (!web_auth_has_several(a) || !web_would_crowd(x, principal->number)) {
+        web_set_known(x, principal->number);
         return true;
     }
-    (void)web_set_known(x, 0);
+    web_set_known(x, 0);
     if (rate_limit(&a->crowds_logged)) {
         log_warn("HTTP: %s has half of all connections (--max-connections), and gets no more",
                  principal->name);
@@ -477,7 +478,7 @@ bool web_auth_admit(struct web_auth *a, struct web_exchange *x)
     case OUTCOME_IN:
         return let_in(a, x, principal);
     case OUTCOME_ANSWERED:
-        (void)web_set_known(x, 0);
+        web_set_known(x, 0);
         return false;
     case OUTCOME_ASK:
         break;

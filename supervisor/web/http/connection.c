@@ -394,15 +394,15 @@ uint64_t web_connection_evict(struct web_listener *l)
     return later;
 }
 
-bool web_connection_is_of_many(const struct web_connection *c)
+bool web_connection_would_be_of_many(const struct web_connection *c, uint64_t who)
 {
     const struct web_listener *l = c->listener;
-    size_t half = l->config.max_connections / 2, count = 0;
+    size_t half = l->config.max_connections / 2, count = 1;
     if (l->connection_count <= half) {
         return false;
     }
     for (const struct web_connection *each = l->connections; each != NULL; each = each->next) {
-        count += each->who == c->who ? 1 : 0;
+        count += each != c && each->who == who ? 1 : 0;
     }
     return count > half;
 }

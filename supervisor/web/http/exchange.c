@@ -20,13 +20,17 @@
 
 /* ---- the request ---- */
 
-bool web_set_known(struct web_exchange *x, uint64_t who)
+void web_set_known(struct web_exchange *x, uint64_t who)
 {
-    if (x->connection == NULL) {
-        return false;
+    if (x->connection != NULL) {
+        x->connection->who = who;
     }
-    x->connection->who = who;
-    return who != 0 && web_connection_is_of_many(x->connection);
+}
+
+bool web_would_crowd(const struct web_exchange *x, uint64_t who)
+{
+    return x->connection != NULL && x->connection->who != who &&
+           web_connection_would_be_of_many(x->connection, who);
 }
 
 const char *web_method(const struct web_exchange *x)

@@ -34,9 +34,12 @@ struct view web_body(const struct web_exchange *x);
 const char *web_peer(const struct web_exchange *x); /* address, for the log */
 
 /* Says from whom the request comes, by any number that is his own, or 0 if it is not known. Until
- * that is said, its connection is that of a stranger, and gives way to others when there are many.
- * Returns whether he has more than half of the places for connections now. */
-bool web_set_known(struct web_exchange *x, uint64_t who);
+ * that is said, its connection is a stranger's, and gives way to others when there are many. */
+void web_set_known(struct web_exchange *x, uint64_t who);
+
+/* Whether he would have more than half of the places for connections with this one. False if it is
+ * known as his already. */
+bool web_would_crowd(const struct web_exchange *x, uint64_t who);
 
 /* ---- the response ---- */
 

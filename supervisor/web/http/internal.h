@@ -97,8 +97,9 @@ uint64_t web_connection_sweep(struct web_listener *l, uint64_t now);
  * the one whose client has kept us waiting for longest, if that is 2 s. Returns when to try again;
  * 0: when a connection closes. */
 uint64_t web_connection_evict(struct web_listener *l);
-/* Whether this connection's client has more than half of the places. */
-bool web_connection_is_of_many(const struct web_connection *c);
+/* Whether this client would have more than half of the places if the connection were his. Looks at
+ * all connections. */
+bool web_connection_would_be_of_many(const struct web_connection *c, uint64_t who);
 /* Evicts the oldest connection of a stranger if they have so many that the places which are kept
  * for others are touched. */
 void web_connection_keep_places(struct web_listener *l);

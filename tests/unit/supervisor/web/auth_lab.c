@@ -113,10 +113,15 @@ const char *web_peer(const struct web_exchange *x)
     return x->peer;
 }
 
-bool web_set_known(struct web_exchange *x, uint64_t who)
+void web_set_known(struct web_exchange *x, uint64_t who)
 {
     x->known = who;
-    return who != 0 && x->crowd;
+}
+
+bool web_would_crowd(const struct web_exchange *x, uint64_t who)
+{
+    assert_false(x->alone);
+    return x->known != who && x->crowd;
 }
 
 void web_set_header(struct web_exchange *x, const char *name, const char *value)

@@ -29,7 +29,8 @@ struct web_exchange {
     char sent[4096]; /* headers of the response, as lines */
     char *body;
     uint64_t known; /* web_set_known() */
-    bool crowd;     /* what that returns */
+    bool crowd;     /* what web_would_crowd() returns, unless it is known as his */
+    bool alone;     /* and nobody asks for it */
     void (*gone)(void *arg);
     void *gone_arg;
     /* calls of the callback of web_auth_check() */

@@ -36,8 +36,10 @@ static int admit(void *arg, struct web_exchange *x)
 {
     struct lab *lab = arg;
     lab->admitted++;
-    const char *who = web_header(x, "X-Known");
-    lab->crowds += web_set_known(x, who != NULL ? (unsigned char)who[0] : 0) ? 1 : 0;
+    const char *name = web_header(x, "X-Known");
+    uint64_t who = name != NULL ? (unsigned char)name[0] : 0;
+    lab->crowds += who != 0 && web_would_crowd(x, who) ? 1 : 0;
+    web_set_known(x, who);
     if (strcmp(web_path(x), "/deny") == 0) {
         web_set_header(x, "WWW-Authenticate", "Bearer");
         web_respond(x, 401, "text/plain", view_of("no\n"));

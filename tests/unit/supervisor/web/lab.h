@@ -28,7 +28,7 @@ struct lab {
     struct web_exchange *held[64];
     size_t held_count;
     size_t handled, admitted, gone, drained;
-    size_t crowds; /* requests of somebody with more than half of the connections */
+    size_t crowds; /* connections that somebody has beyond half of them */
 };
 
 #define LAB_DEADLINE_MS 20000

@@ -15,6 +15,7 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/str.h"
 #include "common/log.h"
 
 #define HOST   "Host: 127.0.0.1:8080\n"
@@ -196,12 +197,19 @@ static void a_principal_with_half_of_the_connections_gets_no_more(void **state)
     assert_true(exchange_sent_name(x, "Retry-After"));
     assert_int_equal(x->known, 0);
     exchange_free(x);
+    x = exchange_new(BEARER "0123456789abcdef\n"); /* one that he has */
+    x->crowd = true;
+    x->known = hash_text("alice");
+    assert_true(web_auth_admit(lab->auth, x));
+    exchange_free(x);
     issuer_write(lab->tokens, "alice 0123456789abcdef\n", 0600);
     struct err err = ERR_INIT;
     assert_int_equal(lab_reload(lab, &err), 0);
     x = exchange_new(BEARER "0123456789abcdef\n");
     x->crowd = true;
+    x->alone = true;
     assert_true(web_auth_admit(lab->auth, x));
+    assert_int_equal(x->known, hash_text("alice"));
     exchange_free(x);
 }
 

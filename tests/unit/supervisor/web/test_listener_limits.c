@@ -528,6 +528,11 @@ static void the_known_give_way_only_if_they_are_slow_and_all_places_taken(void *
     assert_false(is_open(lab, fds[0]));
     assert_true(is_open(lab, fds[3]));
     assert_int_equal(lab->crowds, 2); /* the third and the fourth of the same client */
+    CLEANUP_BUF struct buf in;
+    buf_init(&in, 65536);
+    lab_send(lab, fds[3], "cdGET /hello HTTP/1.1\r\nHost: a\r\nX-Known: 1\r\n\r\n");
+    assert_true(lab_read_until(lab, fds[3], &in, "hello\n"));
+    assert_int_equal(lab->crowds, 2); /* that one is his already */
     for (size_t i = 0; i < 4; i++) {
         close(fds[i]);
     }
