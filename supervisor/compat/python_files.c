@@ -3,7 +3,9 @@
  * the URI of a resource. The first generation lists what is in /app/results, each with its name and
  * a link below /static/; later ones list the paths of what the run has changed.
  *
- * A list that does not fit into an answer is cut, and says so; the newest files are in it.
+ * A list that does not fit into an answer is cut, and says so. The agent's list of what a run has
+ * changed begins with the newest. That of a directory begins with the first names, LIMIT_ENTRIES of
+ * them at most, and is sorted here: the newest of these are in the answer.
  */
 #include <stdlib.h>
 #include <string.h>
