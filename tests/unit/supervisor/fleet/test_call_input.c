@@ -55,6 +55,18 @@ static void assert_refused(const struct wrote *wrote, enum err_code code, const 
     assert_non_null(strstr(wrote->hint, hint));
 }
 
+/* An execution that runs, and its first writers; the second one may be NULL. */
+static void begin_writing(char id[FLEET_ID_SIZE], struct told *told, struct wrote *one,
+                          struct wrote *two)
+{
+    begin(id, told);
+    reply(OP_RUNNING, "");
+    begin_write(id, "one", one);
+    if (two != NULL) {
+        begin_write(id, "two", two);
+    }
+}
+
 /* An execution of an earlier server, of whose stdin nothing is known. */
 static void join(void)
 {
@@ -89,9 +101,7 @@ static void a_lost_worker_s_input_is_asked_again_as_it_was(void **state)
     char id[FLEET_ID_SIZE];
     struct told told;
     struct wrote one;
-    begin(id, &told);
-    reply(OP_RUNNING, "");
-    begin_write(id, "one", &one);
+    begin_writing(id, &told, &one, NULL);
     assert_asked("one", 0);
     lose_worker();
     assert_int_equal(one.times, 0);
@@ -107,10 +117,7 @@ static void what_cannot_be_sent_does_not_hold_up_the_next(void **state)
     char id[FLEET_ID_SIZE];
     struct told told;
     struct wrote one, two, three;
-    begin(id, &told);
-    reply(OP_RUNNING, "");
-    begin_write(id, "one", &one);
-    begin_write(id, "two", &two);
+    begin_writing(id, &told, &one, &two);
     begin_write(id, "three", &three);
     w.input.unsent = 1;
     reply_input(3);
@@ -142,10 +149,7 @@ static void what_was_taken_before_the_end_is_written(void **state)
     char id[FLEET_ID_SIZE];
     struct told told;
     struct wrote one, two;
-    begin(id, &told);
-    reply(OP_RUNNING, "");
-    begin_write(id, "one", &one);
-    begin_write(id, "two", &two);
+    begin_writing(id, &told, &one, &two);
     reply(OP_DONE, "");
     reply_input(3);
     turn();
@@ -158,10 +162,7 @@ static void a_server_that_leaves_does_not_say_that_the_code_has_ended(void **sta
     char id[FLEET_ID_SIZE];
     struct told told;
     struct wrote one, two, three;
-    begin(id, &told);
-    reply(OP_RUNNING, "");
-    begin_write(id, "one", &one);
-    begin_write(id, "two", &two);
+    begin_writing(id, &told, &one, &two);
     w.state = SANDBOX_LEFT;
     call_leave_all(&w.s);
     assert_int_equal(letter(&told), 'r');
@@ -190,10 +191,7 @@ static void nobody_waits_longer_than_a_call_may_for_a_silent_sandbox(void **stat
     char id[FLEET_ID_SIZE];
     struct told told;
     struct wrote one, two, three;
-    begin(id, &told);
-    reply(OP_RUNNING, "");
-    begin_write(id, "one", &one);
-    begin_write(id, "two", &two);
+    begin_writing(id, &told, &one, &two);
     w.loop.time += 44999;
     call_check_all(&w.s);
     turn();
@@ -221,9 +219,7 @@ static void what_was_given_up_is_not_asked_of_the_next_worker(void **state)
     struct told told;
     struct wrote one, two;
     for (int late = 0; late < 2; late++) {
-        begin(id, &told);
-        reply(OP_RUNNING, "");
-        begin_write(id, "one", &one);
+        begin_writing(id, &told, &one, NULL);
         if (late) {
             lose_worker();
             pass_patience();
