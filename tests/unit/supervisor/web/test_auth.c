@@ -15,8 +15,8 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "common/str.h"
 #include "common/log.h"
+#include "common/str.h"
 
 #define HOST   "Host: 127.0.0.1:8080\n"
 #define BEARER HOST "Authorization: Bearer "
