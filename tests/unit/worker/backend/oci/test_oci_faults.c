@@ -53,7 +53,7 @@ static int teardown(void **state)
 /* $cmd is the runtime's command, $pid_file the file for the pid; calls are logged. */
 static void play(struct stage *s, const char *body)
 {
-    char text[4096];
+    char text[2 * PATH_MAX];
     snprintf(text, sizeof(text),
              "#!/bin/sh\necho \"$*\" >> '%s'\n"
              "[ \"$1\" = --version ] && { echo 'play version 1'; exit 0; }\n"
