@@ -285,8 +285,14 @@ static void a_slow_reader_slows_the_writer(void **state)
     struct msg_start s = agent_code(&f->link, "bash", "yes | head -c 20000000");
     const char *op = s.op.data;
     start_only(f, &s, 0);
-    pass_much(f); /* it would have written everything, if nothing stopped it */
+    uint64_t begun_ms = clock_ms();
     struct msg reply = ask_wait(f, op, 0, 0);
+    while (reply.output.out.len < LIMIT_CHUNK && reply.output.state == OP_RUNNING) {
+        assert_true(clock_ms() - begun_ms < AGENT_CLIENT_WAIT_MS);
+        reply = ask_wait(f, op, 0, 0);
+    }
+    pass_much(f); /* it would have written everything by now, if nothing stopped it */
+    reply = ask_wait(f, op, 0, 0);
     assert_int_equal(reply.output.state, OP_RUNNING);
     assert_int_equal(reply.output.out.len, LIMIT_CHUNK);
     uint64_t from = LIMIT_CHUNK;
