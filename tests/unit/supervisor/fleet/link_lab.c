@@ -106,7 +106,7 @@ void lab_wait_begin(struct lab *lab)
 void lab_wait_turn(struct lab *lab, const char *what)
 {
     if (lab->late) {
-        fail_msg("not within %d ms: %s", WAIT_MS, what);
+        fail_msg("%s: not within %d ms: %s", lab->step, WAIT_MS, what);
     }
     uv_run(&lab->loop, UV_RUN_ONCE);
 }

@@ -33,6 +33,7 @@ struct lab {
     uv_loop_t loop;
     uv_timer_t deadline;
     bool late;
+    char step[48]; /* what a failed wait belongs to */
     struct fleet_host host;
     char dir[64];
     char socket[96];

@@ -273,6 +273,7 @@ static void wait_for_the_event_alone(struct lab *lab, enum place place, char rea
 static void check(struct lab *lab, enum place place, enum event event, bool adopted)
 {
     const char *expected = outcomes[place][event];
+    snprintf(lab->step, sizeof(lab->step), "place %d, event %d", (int)place, (int)event);
     reach(lab, place, adopted);
     wait_for_the_event_alone(lab, place, expected[1]);
     do_event(lab, place, event);
