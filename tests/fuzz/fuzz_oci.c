@@ -35,7 +35,7 @@ static void read_words(const uint8_t *data, size_t size)
 
 static void check_extents(const struct oci_host *host)
 {
-    struct oci_extent extents[2];
+    struct oci_extent extents[OCI_EXTENTS_MAX];
     size_t count = oci_host_extents(host, &host->uids, host->uid, "id", extents);
     for (size_t i = 0; i < count; i++) {
         FUZZ_REQUIRE(extents[i].count > 0);

@@ -3,7 +3,8 @@
  * host these are all numbers, and each sandbox gets 65536 from a high, rarely used region. Inside
  * another container there may be fewer; those after the first 65536 are divided into slots. An
  * ordinary user has the ids of /etc/subuid and /etc/subgid, which newuidmap checks again; the
- * user's own id becomes root inside, and the granted ones follow from 1 on.
+ * user's own id becomes root inside, and the granted ones follow from 1 on. Only the code's id is
+ * another one in each sandbox, because the kernel limits processes, signals and much else by it.
  */
 #include "worker/backend/oci/host.h"
 
@@ -24,7 +25,8 @@
 #define HIGH_FIRST 0x10000000u
 #define HIGH_END   0xf0000000u
 
-#define INSIDE_NEEDED 1001u /* ids 0 to 1000: the code's uid is 1000 */
+#define INSIDE_USER   1000u /* the code's uid */
+#define INSIDE_NEEDED (INSIDE_USER + 1)
 
 uint64_t oci_hash(uint64_t seed, const void *data, size_t len)
 {
@@ -217,21 +219,23 @@ void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes)
 }
 
 size_t oci_host_extents(const struct oci_host *host, const struct oci_ids *ids, uint32_t own,
-                        const char *id, struct oci_extent ret_extents[2])
+                        const char *id, struct oci_extent ret_extents[OCI_EXTENTS_MAX])
 {
+    uint64_t hash = oci_hash(OCI_HASH_INIT, id, strlen(id));
     if (!host->root) {
         if (ids->count < INSIDE_NEEDED - 1) {
             return 0;
         }
-        uint32_t count = ids->count < OCI_RANGE_SIZE ? ids->count : OCI_RANGE_SIZE;
+        uint32_t spare = ids->count - (INSIDE_USER - 1);
+        uint32_t user = ids->first + INSIDE_USER - 1 + (uint32_t)(hash % spare);
         ret_extents[0] = (struct oci_extent){0, own, 1};
-        ret_extents[1] = (struct oci_extent){1, ids->first, count};
-        return 2;
+        ret_extents[1] = (struct oci_extent){1, ids->first, INSIDE_USER - 1};
+        ret_extents[2] = (struct oci_extent){INSIDE_USER, user, 1};
+        return 3;
     }
     if (ids->count < INSIDE_NEEDED) {
         return 0;
     }
-    uint64_t hash = oci_hash(OCI_HASH_INIT, id, strlen(id));
     uint64_t first = ids->first, end = first + ids->count;
     if (first <= HIGH_FIRST && end >= HIGH_END) {
         first = HIGH_FIRST;
@@ -248,7 +252,7 @@ size_t oci_host_extents(const struct oci_host *host, const struct oci_ids *ids, 
 
 bool oci_host_has_range(const struct oci_host *host)
 {
-    struct oci_extent extents[2];
+    struct oci_extent extents[OCI_EXTENTS_MAX];
     return oci_host_extents(host, &host->uids, host->uid, "", extents) > 0 &&
            oci_host_extents(host, &host->gids, host->gid, "", extents) > 0;
 }

@@ -53,10 +53,13 @@ struct oci_extent {
     uint32_t inside, outside, count;
 };
 
-/* Mapping with OCI_USERNS_RANGE for a sandbox; returns the number of extents (1 or 2), 0 if there
- * are too few ids. `id` spreads sandboxes over the ids, so that two of them rarely share any. */
+#define OCI_EXTENTS_MAX 3
+
+/* Mapping with OCI_USERNS_RANGE for a sandbox; returns the number of extents, 0 if there are too
+ * few ids. `id` spreads sandboxes over the ids, so that the code of two of them rarely has the
+ * same. */
 size_t oci_host_extents(const struct oci_host *host, const struct oci_ids *ids, uint32_t own,
-                        const char *id, struct oci_extent ret_extents[2]);
+                        const char *id, struct oci_extent ret_extents[OCI_EXTENTS_MAX]);
 
 /* True if both kinds of ids suffice for OCI_USERNS_RANGE. */
 bool oci_host_has_range(const struct oci_host *host);

@@ -178,7 +178,7 @@ static int give_to_root_inside(const char *path, const struct backend_spec *spec
                                const struct oci_mode *mode, const struct oci_host *host,
                                struct err *err)
 {
-    struct oci_extent uids[2], gids[2];
+    struct oci_extent uids[OCI_EXTENTS_MAX], gids[OCI_EXTENTS_MAX];
     if (!host->root || mode->userns != OCI_USERNS_RANGE) {
         return 0;
     }

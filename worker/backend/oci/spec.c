@@ -228,7 +228,7 @@ static void add_mounts(cJSON *config, const struct oci_spec_input *in)
 
 /* The extents of one kind of ids; 0 if there are too few. */
 static size_t extents_of(const struct oci_spec_input *in, const struct oci_ids *ids, uint32_t own,
-                         struct oci_extent extents[2])
+                         struct oci_extent extents[OCI_EXTENTS_MAX])
 {
     extents[0] = (struct oci_extent){0, own, 1};
     if (in->mode->userns != OCI_USERNS_RANGE) {
@@ -241,7 +241,7 @@ static size_t extents_of(const struct oci_spec_input *in, const struct oci_ids *
 static int find_outside(const struct oci_spec_input *in, const struct oci_ids *ids, uint32_t own,
                         uint32_t inside, uint32_t *ret, struct err *err)
 {
-    struct oci_extent extents[2];
+    struct oci_extent extents[OCI_EXTENTS_MAX];
     *ret = inside;
     if (in->mode->userns == OCI_USERNS_NONE) {
         return 0;
@@ -268,7 +268,7 @@ int oci_spec_user(const struct oci_spec_input *in, uint32_t *ret_uid, uint32_t *
 static int add_mappings(cJSON *linux, const char *key, const struct oci_spec_input *in,
                         const struct oci_ids *ids, uint32_t own, struct err *err)
 {
-    struct oci_extent extents[2];
+    struct oci_extent extents[OCI_EXTENTS_MAX];
     size_t count = extents_of(in, ids, own, extents);
     if (count == 0) {
         return err_set(err, ERR_ENGINE, "too few ids can be mapped into a user namespace");

@@ -318,7 +318,7 @@ static void buffers_of_sockets_are_limited_or_told(void **state)
 static void root_spreads_sandboxes_over_high_ids(void **state)
 {
     struct tree *t = *state;
-    struct oci_extent a[2], b[2];
+    struct oci_extent a[OCI_EXTENTS_MAX], b[OCI_EXTENTS_MAX];
     tree_file(t, "/proc/self/uid_map", "         0          0 4294967295\n");
     tree_file(t, "/proc/self/gid_map", "         0          0 4294967295\n");
     struct oci_host h = read_host(t, 0);
@@ -336,7 +336,7 @@ static void root_spreads_sandboxes_over_high_ids(void **state)
 static void root_in_a_container_uses_what_it_has(void **state)
 {
     struct tree *t = *state;
-    struct oci_extent e[2];
+    struct oci_extent e[OCI_EXTENTS_MAX];
     tree_file(t, "/proc/self/uid_map", "0 100000 1000000\n");
     tree_file(t, "/proc/self/gid_map", "0 100000 2000\n");
     struct oci_host h = read_host(t, 0);
@@ -353,7 +353,7 @@ static void root_in_a_container_uses_what_it_has(void **state)
 static void users_have_what_was_granted(void **state)
 {
     struct tree *t = *state;
-    struct oci_extent e[2];
+    struct oci_extent e[OCI_EXTENTS_MAX];
     tree_file(t, "/etc/passwd",
               "root:x:0:0::/:/bin/sh\nann:x:1001:1001:,,,:/home/ann:/bin/sh\n"
               "noshell\n:::\nbob::1002:1002:::\n");
@@ -361,12 +361,21 @@ static void users_have_what_was_granted(void **state)
     tree_file(t, "/etc/subgid", "1001:200000:70000\n");
     struct oci_host h = read_host(t, 1001);
     assert_true(oci_host_has_range(&h));
-    assert_int_equal(oci_host_extents(&h, &h.uids, 1001, "x", e), 2);
+    assert_int_equal(oci_host_extents(&h, &h.uids, 1001, "x", e), 3);
     assert_int_equal(e[0].inside, 0);
     assert_int_equal(e[0].outside, 1001);
     assert_int_equal(e[1].inside, 1);
     assert_int_equal(e[1].outside, 100000);
-    assert_int_equal(e[1].count, 65536);
+    assert_int_equal(e[1].count, 999);
+    assert_int_equal(e[2].inside, 1000);
+    assert_in_range(e[2].outside, 100999, 165535);
+    assert_int_equal(e[2].count, 1);
+    struct oci_extent other[OCI_EXTENTS_MAX];
+    oci_host_extents(&h, &h.uids, 1001, "y", other); /* limits of a uid are not shared */
+    assert_int_not_equal(e[2].outside, other[2].outside);
+    h.uids.count = 1000; /* just enough for one */
+    assert_int_equal(oci_host_extents(&h, &h.uids, 1001, "x", e), 3);
+    assert_int_equal(e[2].outside, 100999);
     h = read_host(t, 1002); /* a range of two ids is too small */
     assert_false(oci_host_has_range(&h));
 }

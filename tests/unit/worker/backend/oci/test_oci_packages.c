@@ -121,7 +121,7 @@ static void only_root_inside_gets_through(void **state)
     struct stat st;
     assert_int_equal(lstat(at(f, "/shared/packages-one"), &st), 0);
     if (f->mode.userns == OCI_USERNS_RANGE) {
-        struct oci_extent extents[2];
+        struct oci_extent extents[OCI_EXTENTS_MAX];
         assert_int_not_equal(oci_host_extents(&f->host, &f->host.uids, f->host.uid, "one", extents),
                              0);
         assert_int_equal(st.st_uid, extents[0].outside);
