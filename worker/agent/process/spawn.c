@@ -68,6 +68,15 @@ static int limit(__rlimit_resource_t what, uint64_t value, const char *step, str
     return setrlimit(what, &set) < 0 ? denied(err, step) : 0;
 }
 
+/* Of what the kernel counts for a user of the host. To lower a limit takes no right on Linux, so
+ * who refuses that is a kernel of the sandbox's own (gVisor), which counts for nobody else. */
+static int limit_for_host(__rlimit_resource_t what, uint64_t value, const char *step,
+                          struct err *err)
+{
+    int rc = limit(what, value, step, err);
+    return rc < 0 && err->sys == EPERM ? 0 : rc;
+}
+
 static int apply_limits(const struct spawn_config *c, struct err *err)
 {
     /* 1: no core file is that small, and the kernel runs no handler, which 0 does not prevent */
@@ -75,10 +84,10 @@ static int apply_limits(const struct spawn_config *c, struct err *err)
     /* timers and signals that wait, and POSIX message queues, which could still be opened as files:
      * the kernel counts both for a user of the host as well */
     if (rc == 0) {
-        rc = limit(RLIMIT_SIGPENDING, SIGNALS_MAX, "limit pending signals", err);
+        rc = limit_for_host(RLIMIT_SIGPENDING, SIGNALS_MAX, "limit pending signals", err);
     }
     if (rc == 0) {
-        rc = limit(RLIMIT_MSGQUEUE, 0, "limit message queues", err);
+        rc = limit_for_host(RLIMIT_MSGQUEUE, 0, "limit message queues", err);
     }
     if (rc == 0 && c->nofile > 0) {
         rc = limit(RLIMIT_NOFILE, c->nofile, "limit open files", err);
