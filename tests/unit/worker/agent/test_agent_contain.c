@@ -4,14 +4,19 @@
  */
 #include "tests/unit/worker/agent/fixture.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/bpf.h"
 #include "tests/lib/needs.h"
 
 /* Kills the running operation by force, as a deadline does in the end. */
@@ -415,6 +420,38 @@ static int start_with_room(void **state)
     return fixture_start_with(state, (struct agent_options){.own_namespace = true, .nproc = 80});
 }
 
+/* From now on this process and its children meet a kernel that knows limits of pending signals and
+ * message queues, but sets none, as gVisor's does. */
+static int start_on_another_kernel(void **state)
+{
+    static const unsigned unknown[] = {RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE};
+    struct bpf_program p;
+    bpf_begin(&p, SECCOMP_RET_ALLOW);
+    bpf_jump(&p, BPF_JEQ, SYS_prlimit64, 1, 0);
+    bpf_answer(&p, SECCOMP_RET_ALLOW);
+    bpf_load(&p, offsetof(struct seccomp_data, args[2]));
+    bpf_jump(&p, BPF_JEQ, 0, 0, 1); /* reads a limit, and sets none */
+    bpf_answer(&p, SECCOMP_RET_ALLOW);
+    bpf_load(&p, offsetof(struct seccomp_data, args[1]));
+    bpf_answer_each(&p, unknown, BPF_COUNT(unknown), BPF_ERROR(EPERM));
+    bpf_answer(&p, SECCOMP_RET_ALLOW);
+    const struct sock_fprog program = {p.len, p.code};
+    const struct rlimit none = {0, 0};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0 ||
+        setrlimit(RLIMIT_MSGQUEUE, &none) == 0 || errno != EPERM) {
+        return -1;
+    }
+    return fixture_start_in_namespace(state);
+}
+
+static void code_runs_where_a_limit_for_the_host_cannot_be_set(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    assert_string_equal(run(f, "python", "6 * 7")->result, "42");
+    assert_string_equal(run(f, "bash", "echo here")->out, "here\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +468,8 @@ int main(void)
         cmocka_unit_test(user_code_finds_no_way_to_the_agent),
         cmocka_unit_test(user_code_has_no_privileges),
         cmocka_unit_test(files_are_opened_as_the_user_even_without_processes),
+        cmocka_unit_test_setup_teardown(code_runs_where_a_limit_for_the_host_cannot_be_set,
+                                        start_on_another_kernel, fixture_stop), /* the last */
     };
     if (!fixture_namespace_allowed()) {
         return 0;
