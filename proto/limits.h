@@ -88,7 +88,7 @@
 #define TIME_WAIT_MS      20000 /* longest wait of one long poll; the caller repeats it */
 #define TIME_GRACE_MS     10000 /* default time after which a sandbox without a supervisor ends */
 #define TIME_ADOPT_MS                                                                              \
-    2000 /* a worker that outlived its supervisor greets the next one within this: time for two    \
+    2500 /* a worker that outlived its supervisor greets the next one within this: time for two    \
             dialers */
 
 #endif

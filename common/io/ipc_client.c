@@ -21,8 +21,10 @@
  *  - A connection that has completed nng's handshake but is no pipe yet leaks when its listener
  *    closes, with memory and descriptors of both sides. So the path is unlinked and all connections
  *    are gone before the listener is closed.
- *  - After a peer that dies before the handshake, a listener accepts no further one. The owner
- *    notices that by its own timeout for the peer, and must close the client and open another.
+ *  - After a peer that dies or hangs up before the listener has sent its part of the handshake, a
+ *    listener accepts no further one (the failed write is NNG_ECLOSED to it, as if it were closed
+ *    itself), and a connection that it has accepted already stays in it for ever. The owner notices
+ *    that by its own timeout for the peer, and must close the client and open another.
  */
 #include <assert.h>
 #include <errno.h>
@@ -38,8 +40,11 @@
 #include "common/io/ipc_endpoint.h"
 #include "common/io/unix_link.h"
 
-#define IDLE_CALLS_MAX 16  /* idle contexts that are kept */
-#define HANG_UP_MS     300 /* limit for nng to notice shut-down sockets; usually 0.1 ms */
+#define IDLE_CALLS_MAX 16   /* idle contexts that are kept */
+#define HANG_UP_MS     1500 /* limit for nng to notice shut-down sockets; usually 0.1 ms */
+#define LOOKS                                                                                      \
+    2 /* so often no connection has to be found: one look can miss one that is                     \
+         accepted meanwhile, since descriptors are looked at one by one */
 
 /* If a timer fires this late, the process or the loop was stopped. Answers may have come that the
  * loop could not read, so requests get as much time again. */
@@ -249,15 +254,16 @@ bool ipc_client_was_reached(struct ipc_client *c)
 static void client_end_link(struct ipc_endpoint *ep)
 {
     uint64_t end_ms = clock_ms() + HANG_UP_MS;
-    int connections = unix_link_shutdown(ep->path, true);
-    ipc_endpoint_lock(ep);
-    while ((connections > 0 || ep->pipe != 0) && clock_ms() < end_ms) {
-        ipc_endpoint_wait_moment(ep);
-        ipc_endpoint_unlock(ep, false);
-        connections = unix_link_shutdown(ep->path, true);
+    int looks = 0;
+    while (looks < LOOKS && clock_ms() < end_ms) {
+        int connections = unix_link_shutdown(ep->path, true);
         ipc_endpoint_lock(ep);
+        looks = connections > 0 || ep->pipe != 0 ? 0 : looks + 1;
+        if (looks < LOOKS) {
+            ipc_endpoint_wait_moment(ep);
+        }
+        ipc_endpoint_unlock(ep, false);
     }
-    ipc_endpoint_unlock(ep, false);
     nng_listener_close(((struct ipc_client *)ep)->listener);
 }
 

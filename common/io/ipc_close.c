@@ -17,7 +17,7 @@
 #include "common/io/ipc_endpoint.h"
 #include "common/log.h"
 
-#define CLOSE_MS     1000
+#define CLOSE_MS     2000 /* longer than a client waits for its connections */
 #define MOMENT_NS    1000000u
 #define HANDLE_COUNT 2
 

@@ -38,10 +38,14 @@
 #define RECONNECT_MAX_MS 200
 #define REDIAL_MS        3000 /* after this time without a link the dialer is replaced */
 #define REDIAL_LOST_MS   1000 /* the same after a lost link: the next peer waits */
+#define SEEN_MS          250  /* a connection that is no link for so long is cut off */
 #define FLUSH_MS         500  /* limit for the peer to read the last answers */
 #define FLUSH_BLIND_MS   20   /* the same if the kernel cannot tell */
 #define ARRIVAL_MS       400  /* when closing without a link: limit for the next one */
 #define HANG_UP_MS       100  /* limit for nng to release a link; usually 0.1 ms */
+
+/* What the timer for a new dialer has done about the connection that it has found. */
+enum attempt { ATTEMPT_UNSEEN, ATTEMPT_SEEN, ATTEMPT_CUT_OFF };
 
 enum context_phase { CONTEXT_RECEIVING, CONTEXT_ARRIVED, CONTEXT_SENDING, CONTEXT_ENDED };
 
@@ -73,7 +77,7 @@ struct ipc_server {
     nng_dialer dialer;      /* not used by the loop once `stopped` is set */
     uv_mutex_t dialer_lock; /* makes sure that it is closed only once */
     bool had_link;
-    bool cut_off; /* its last attempt was shut down instead of replacing it */
+    enum attempt attempt;
     char url[IPC_URL_SIZE];
 
     /* Under the lock. */
@@ -251,13 +255,22 @@ static void on_redial(uv_timer_t *timer)
     }
     /* A peer that has not read our handshake is stopped or out of descriptors, which may pass. Its
      * nng would not recover from a hang-up before its own handshake. */
-    if (unix_link_unread(s->ep.path, false) > 0) {
+    int unread = unix_link_unread(s->ep.path, false);
+    if (unread > 0) {
         return;
     }
-    /* A pending handshake is shut down first. If a connection is still there the next time, nng has
-     * lost track of it, and the dialer is replaced. */
-    s->cut_off = !s->cut_off && unix_link_shutdown(s->ep.path, false) > 0;
-    if (s->cut_off) {
+    /* A connection may have been made in this very moment, and a listener of nng 1.5 that it is cut
+     * off from before the handshake accepts no other. So it is given time first. Then its handshake
+     * is shut down. If a connection is still there after that, nng has lost track of it, and the
+     * dialer is replaced. */
+    if (s->attempt == ATTEMPT_UNSEEN && unread == 0) {
+        s->attempt = ATTEMPT_SEEN;
+        uv_timer_start(timer, on_redial, SEEN_MS, uv_timer_get_repeat(timer));
+        return;
+    }
+    bool cut_off = s->attempt == ATTEMPT_SEEN && unix_link_shutdown(s->ep.path, false) > 0;
+    s->attempt = cut_off ? ATTEMPT_CUT_OFF : ATTEMPT_UNSEEN;
+    if (cut_off) {
         return;
     }
     nng_dialer_close(s->dialer);
@@ -268,6 +281,7 @@ static void on_redial(uv_timer_t *timer)
 static void on_server_link(struct ipc_endpoint *ep, bool up)
 {
     struct ipc_server *s = (struct ipc_server *)ep;
+    s->attempt = ATTEMPT_UNSEEN;
     if (up) {
         s->had_link = true;
         uv_timer_stop(&s->ep.timer);

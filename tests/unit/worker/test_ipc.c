@@ -640,6 +640,24 @@ static void a_peer_that_is_no_nng_harms_nobody(void **state)
     assert_int_equal(r.number, 4);
 }
 
+/* The peer connects at any moment of the close, also after the first look for its connection. */
+static void a_peer_that_comes_while_a_client_closes_is_let_go(void **state)
+{
+    struct bench *b = *state;
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", b->path);
+    for (int i = 0; i < 20; i++) {
+        bool closed = false;
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        open_client(b);
+        assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+        ipc_client_close(b->client, on_closed, &closed);
+        wait_flag(b, &closed, "the client to close");
+        b->client = NULL;
+        close(fd);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -662,6 +680,7 @@ int main(void)
         CASE(a_socket_left_behind_is_replaced),
         CASE(a_path_that_fits_no_socket_address_is_refused),
         CASE(a_peer_that_is_no_nng_harms_nobody),
+        CASE(a_peer_that_comes_while_a_client_closes_is_let_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
