@@ -87,7 +87,7 @@ def ended_while_code_runs(end):
     first.run("x = 41", sandbox_id=other)
     first.run("shared = 7")
     first.start_call("execute_code", sandbox_id=box, code=STREAM)
-    poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
+    poll("it runs", lambda: first.read_text("begun", box) is not None)
     listed = {ident: facts(found) for ident, found in boxes(first).items()}
     execution = running(first, box)
     workers = {ident: first.worker_pid(ident) for ident in listed}
@@ -130,10 +130,10 @@ def all_killed():
     box = first.call("create_sandbox", name="box")["sandbox_id"]
     first.run("before = 'state'", sandbox_id=box)
     first.start_call("execute_code", sandbox_id=box, code=STREAM)
-    poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
+    poll("it runs", lambda: first.read_text("begun", box) is not None)
     execution = running(first, box)
     worker = first.worker_pid(box)
-    os.kill(worker, signal.SIGSTOP)
+    mcp.send_signal(worker, signal.SIGSTOP)
     first.kill()
     os.kill(worker, signal.SIGKILL)
     second = named(first.runtime_dir)
@@ -150,7 +150,7 @@ def all_killed_while_creating():
     first.run("1", sandbox_id=box)
     agents = mcp.agents_of(box)
     worker = first.worker_pid(box)
-    os.kill(worker, signal.SIGSTOP)
+    mcp.send_signal(worker, signal.SIGSTOP)
     first.kill()
     os.kill(worker, signal.SIGKILL)
     assert any(alive(pid) for pid in agents), "the agent went too early for this test"
@@ -162,8 +162,8 @@ def all_killed_while_creating():
     with open(record, "w") as file:
         file.write(text.replace("\nstate running\n", "\nstate unfinished\n"))  # as it was then
     second = named(first.runtime_dir)
-    poll("it has ended", lambda: not any(alive(pid) for pid in agents), 10)
-    poll("its directory is gone", lambda: not os.path.exists(directory), 10)
+    poll("it has ended", lambda: not any(alive(pid) for pid in agents))
+    poll("its directory is gone", lambda: not os.path.exists(directory))
     finish(second)
 
 
@@ -179,7 +179,7 @@ def agents_stopped():
         agents.extend(pid for sandbox in sandboxes for pid in mcp.agents_of(sandbox))
         assert len(agents) == 2, agents
         for pid in agents:
-            os.kill(pid, signal.SIGSTOP)
+            mcp.send_signal(pid, signal.SIGSTOP)
 
     def go_on():
         for pid in agents:
@@ -201,8 +201,8 @@ def deadline():
     # A deadline that began again with the next server would come after the code's own end.
     code = "import time\nbegun = time.monotonic()\nwhile time.monotonic() < begun + 5: pass\nopen('late', 'w').close()\nwhile time.monotonic() < begun + 12.5: pass"
     first.start_call("execute_code", sandbox_id=box, code=code, timeout_seconds=8)
-    execution = poll("it runs", lambda: running(first, box), 30)
-    poll("most of its time is over", lambda: first.read_text("late", box) is not None, 30)
+    execution = poll("it runs", lambda: running(first, box))
+    poll("most of its time is over", lambda: first.read_text("late", box) is not None)
     first.kill()
     second = named(first.runtime_dir)
     done = second.call_failing("get_execution", execution_id=execution, wait_seconds=20)
@@ -216,7 +216,7 @@ def cancelled():
     first = named()
     box = first.call("create_sandbox")["sandbox_id"]
     first.start_call("execute_code", sandbox_id=box, code="open('begun', 'w').close()\nwhile True: pass")
-    poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
+    poll("it runs", lambda: first.read_text("begun", box) is not None)
     execution = running(first, box)
     first.kill()
     second = named(first.runtime_dir)
@@ -232,16 +232,16 @@ def nobody_comes():
     first = named(None, "--grace-seconds", "2")
     box = first.call("create_sandbox")["sandbox_id"]
     first.start_call("execute_code", sandbox_id=box, code="open('begun', 'w').close()\nwhile True: pass")
-    poll("it runs", lambda: first.read_text("begun", box) is not None, 30)
+    poll("it runs", lambda: first.read_text("begun", box) is not None)
     first.kill()
-    poll("its processes end", lambda: not mcp.processes_of(box), 20)
+    poll("its processes end", lambda: not mcp.processes_of(box))
     poll("its control groups are gone", lambda: not mcp.cgroups_of(box) and not mcp.containers_of(box))
     equal(mcp.mounts_of(box), [])
     assert mcp.sandbox_dirs(first.runtime_dir), "the record of a named instance stays for its next server"
     with Server(runtime_dir=first.runtime_dir) as stranger:
         stranger.legacy()
         stranger.call("create_sandbox")
-        poll("the directory is swept", lambda: not [d for d in mcp.sandbox_dirs(first.runtime_dir) if box in d], 30)
+        poll("the directory is swept", lambda: not [d for d in mcp.sandbox_dirs(first.runtime_dir) if box in d])
     equal(first.left_behind(), [])
 
 
@@ -251,9 +251,9 @@ def too_late():
     box = first.call("create_sandbox", name="box")["sandbox_id"]
     first.run("x = 1", sandbox_id=box)
     first.kill()
-    poll("its processes end", lambda: not mcp.processes_of(box), 20)
+    poll("its processes end", lambda: not mcp.processes_of(box))
     second = named(first.runtime_dir)
-    poll("it has failed", lambda: state(second, box) == "failed", 20)
+    poll("it has failed", lambda: state(second, box) == "failed")
     error = second.call_failing("execute_code", sandbox_id="box", code="1")["error"]
     equal(error["code"], "sandbox_not_found")
     contains(error["message"], "while no server was there")

@@ -8,6 +8,7 @@ import signal
 import time
 
 from common import Server, Suite, alive, contains, equal, needs_runtime, poll, skip_all
+import mcp
 
 LIBRARY = os.environ.get("CLOCK_STEP")
 if LIBRARY is None:
@@ -69,7 +70,7 @@ def cancelled():
         sandbox = server.call("create_sandbox")["sandbox_id"]
         for prologue, wanted in (("", 0), ("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n", 2)):
             pending = server.start_call("execute_code", sandbox_id=sandbox, code=prologue + f"open('begun{wanted}', 'w').close()\nwhile True: pass")
-            poll("it runs", lambda w=wanted: server.read_text(f"begun{w}", sandbox) is not None, 30)
+            poll("it runs", lambda w=wanted: server.read_text(f"begun{w}", sandbox) is not None)
             server.notify("notifications/cancelled", {"requestId": pending.ident})
             done, seconds = timed(lambda: server.run("1", sandbox_id=sandbox))
             equal(done["status"], "ok")
@@ -101,7 +102,7 @@ def workers():
         os.kill(server.worker_pid(sandbox), signal.SIGKILL)
         equal(server.run("state", sandbox_id=sandbox)["result"], "'kept'")
         pid = server.worker_pid(sandbox)
-        os.kill(pid, signal.SIGSTOP)
+        mcp.send_signal(pid, signal.SIGSTOP)
         equal(server.run("state", sandbox_id=sandbox)["result"], "'kept'")
         poll("the stopped one is killed", lambda: not alive(pid))
 

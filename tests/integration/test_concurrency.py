@@ -14,7 +14,7 @@ SLOW = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('g
 def slow_call(server, sandbox):
     """Starts code that is running when this returns, and ends when the file `go` is written."""
     pending = server.start_call("execute_code", sandbox_id=sandbox, code=SLOW, timeout_seconds=600)
-    poll("the slow code runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+    poll("the slow code runs", lambda: server.read_text("begun", sandbox) is not None)
     return pending
 
 
@@ -83,7 +83,7 @@ def cancel():
         sandbox = server.call("create_sandbox")["sandbox_id"]
         server.run("kept = 1", sandbox_id=sandbox)
         endless = server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass")
-        poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+        poll("it runs", lambda: server.read_text("begun", sandbox) is not None)
         server.notify("notifications/cancelled", {"requestId": endless.ident, "reason": "test"})
         equal(server.run("kept", sandbox_id=sandbox)["result"], "1")
         if endless.answered():
@@ -104,7 +104,7 @@ def too_many_calls():
         contains(refused["data"]["hint"], "--max-calls")
         equal(server.request("ping"), {})
         server.notify("notifications/cancelled", {"requestId": held.pop().ident})
-        poll("one has ended", lambda: "error" not in server.start_call("write_file", sandbox_id=sandbox, path="go", content="").wait(), 30)
+        poll("one has ended", lambda: "error" not in server.start_call("write_file", sandbox_id=sandbox, path="go", content="").wait())
         for call in held:
             equal(call.result(30)["structuredContent"]["status"], "ok")
 

@@ -194,7 +194,7 @@ def is_cancelled(server, sandbox, language, wanted, code):
     warm(server, sandbox, language)
     tag = new_tag()
     pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=prologue(language, tag) + code, timeout_seconds=OWN_SECONDS)
-    poll("the code has begun", lambda: server.read_text(tag, sandbox) is not None, 30)
+    poll("the code has begun", lambda: server.read_text(tag, sandbox) is not None)
     server.notify("notifications/cancelled", {"requestId": pending.ident, "reason": "test"})
     usable(server, sandbox, language, wanted)
     nothing_left(sandbox)
@@ -323,7 +323,7 @@ def queued():
     warm(server, sandbox, "python")
     tag, never = new_tag(), new_tag()
     first = server.start_call("execute_code", sandbox_id=sandbox, code=prologue("python", tag) + "begun()\nimport time\ntime.sleep(1)", timeout_seconds=30)
-    poll("the first runs", lambda: server.read_text(tag, sandbox) is not None, 30)
+    poll("the first runs", lambda: server.read_text(tag, sandbox) is not None)
     second = server.start_call("execute_code", sandbox_id=sandbox, code=prologue("python", never) + "begun()")
     third = server.start_call("execute_code", sandbox_id=sandbox, code="'third'")
     server.notify("notifications/cancelled", {"requestId": second.ident})
@@ -351,7 +351,7 @@ def revisions():
         with Server() as server:
             server.open(version)
             endless = server.start_call("execute_code", code="kept = 'it is kept'\nopen('begun', 'w').close()\nwhile True: pass")
-            poll("it runs", lambda: not server.start_call("read_file", path="begun").result().get("isError"), 30)
+            poll("it runs", lambda: not server.start_call("read_file", path="begun").result().get("isError"))
             server.notify("notifications/cancelled", {"requestId": endless.ident, "reason": "test"})
             after = server.start_call("execute_code", code="print(kept)").result(LATEST)
             contains(after["content"][0]["text"], "it is kept", version)
@@ -400,11 +400,11 @@ def latency_of(server, sandbox, language, code, cancel):
     """Milliseconds from the cancellation to the code's first reaction."""
     tag = new_tag()
     pending = server.start_call("execute_code", sandbox_id=sandbox, language=language, code=code.replace("{tag}", tag))
-    poll("the code has begun", lambda: server.read_text(tag, sandbox) is not None, 30)
-    execution = poll("it is listed", lambda: running(server, sandbox), 60, 0.02)
+    poll("the code has begun", lambda: server.read_text(tag, sandbox) is not None)
+    execution = poll("it is listed", lambda: running(server, sandbox), interval=0.02)
     sent = time.time()
     cancel(server, execution, pending)
-    seen = float(poll("it was noticed", lambda: server.read_text("seen", sandbox), 60, 0.05))
+    seen = float(poll("it was noticed", lambda: server.read_text("seen", sandbox), interval=0.05))
     server.run("rm seen", language="bash", sandbox_id=sandbox)
     return (seen - sent) * 1000
 

@@ -112,7 +112,7 @@ def killed_while_creating():
     server.legacy()
     for _ in range(4):
         server.start_call("create_sandbox")
-    poll("creation has begun", lambda: mcp.sandbox_dirs(server.runtime_dir), 30, 0.001)
+    poll("creation has begun", lambda: mcp.sandbox_dirs(server.runtime_dir), interval=0.001)
     ids = [os.path.basename(d) for d in mcp.sandbox_dirs(server.runtime_dir)]
     begun = time.monotonic()
     server.process.kill()
@@ -127,13 +127,13 @@ def killed_with_sweeper():
     sandbox = server.call("create_sandbox")["sandbox_id"]
     equal(len(server.sweepers()), 1, "sweepers")
     worker = server.worker_pid(sandbox)
-    os.kill(worker, signal.SIGSTOP)
+    mcp.send_signal(worker, signal.SIGSTOP)
     server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
     with Server(runtime_dir=server.runtime_dir) as other:
         other.legacy()
         other.call("create_sandbox")
-        poll("the first server's sandbox is gone", lambda: not mcp.traces_of(sandbox), 60)
+        poll("the first server's sandbox is gone", lambda: not mcp.traces_of(sandbox))
         other.close()
     check_end(server, [sandbox], [], time.monotonic())
 

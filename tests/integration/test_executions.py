@@ -43,7 +43,7 @@ def wait_over(server, execution):
         done = get(server, execution)
         return done if done["status"] != "running" else None
 
-    return poll("the end of an execution", look, 30)
+    return poll("the end of an execution", look)
 
 
 @suite.case("code that takes longer than the budget goes on, and its outcome is fetched", engines=ONE)

@@ -139,7 +139,7 @@ def hanging_runtime():
     server = Server("--runtime", path)
     server.legacy()
     creating = server.start_call("create_sandbox")
-    poll("the runtime was started", lambda: os.path.exists(f"{place}/started"), 20)
+    poll("the runtime was started", lambda: os.path.exists(f"{place}/started"))
     equal(server.request("ping"), {})
     assert not creating.answered(), "the runtime hangs"
     server.process.stdin.close()

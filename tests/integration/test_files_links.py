@@ -250,7 +250,7 @@ def large():
             assert len(getattr(cut, "partial", b"")) < 48 << 20
         connection.close()
     # Clients that disconnect make room.
-    poll("there is room again", lambda: ask(url, Range="bytes=0-6").body == b"changed", 30)
+    poll("there is room again", lambda: ask(url, Range="bytes=0-6").body == b"changed")
 
 
 @suite.case("links end after their time, and say so")
@@ -260,7 +260,7 @@ def expired():
         sandbox = client.call("create_sandbox")["sandbox_id"]
         url = client.call("write_file", sandbox_id=sandbox, path="x", content="short")["url"]
         equal(ask(url).body, b"short")
-        poll("it has expired", lambda: ask(url).status != 200, 60, 0.2)
+        poll("it has expired", lambda: ask(url).status != 200, interval=0.2)
         got = ask(url)
         equal(got.status, 410)
         contains(got.body, b"expired")
@@ -287,7 +287,7 @@ def restart():
     equal(first.wait_exit(), 0)
     port = urllib.parse.urlsplit(url).port
     second = HttpServer("--tokens", tokens, runtime_dir=runtime, address=f"127.0.0.1:{port}")
-    equal(poll("the sandbox was taken over", lambda: ask(url).body == b"kept", 20), True)
+    equal(poll("the sandbox was taken over", lambda: ask(url).body == b"kept"), True)
     second.close_sandboxes(token=secret)
     equal(ask(url).status, 404)
     second.close()

@@ -33,7 +33,7 @@ def sandbox_of(server, **arguments):
 
 def begun(server, sandbox, code=STREAM, **arguments):
     pending = server.start_call("execute_code", sandbox_id=sandbox, code=code, **arguments)
-    poll("the code runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+    poll("the code runs", lambda: server.read_text("begun", sandbox) is not None)
     return pending
 
 
@@ -63,8 +63,8 @@ def quiet(server, cpu=1.0, lines=200):
 
 
 def nothing_left(server, sandbox):
-    poll(f"nothing is left of {sandbox}", lambda: not mcp.traces_of(sandbox), 20)
-    poll("nor its directory", lambda: not [d for d in mcp.sandbox_dirs(server.runtime_dir) if sandbox in d], 20)
+    poll(f"nothing is left of {sandbox}", lambda: not mcp.traces_of(sandbox))
+    poll("nor its directory", lambda: not [d for d in mcp.sandbox_dirs(server.runtime_dir) if sandbox in d])
 
 
 # ---- disk ----
@@ -88,7 +88,7 @@ class SmallDisk:
     def __exit__(self, kind, problem, trace):
         if kind is None:
             self.heal()
-            poll("no sandbox has left a directory", lambda: not self.left(), 20)
+            poll("no sandbox has left a directory", lambda: not self.left())
             left = [line for line in mcp.processes_of(self.shown)[1:] if "--sweep-after-server" not in line]
             equal(left, [], "processes beside the server and its sweeper")
         self.server.__exit__(kind, problem, trace)
@@ -151,7 +151,7 @@ class SmallDisk:
                 failures.append(error)
                 contains(error["message"].lower(), "space", f"with {amount} left")
                 equal(error["code"], "engine_unavailable", f"with {amount} left")
-            poll(f"with {amount} left nothing stays", lambda: not self.left(), 20)
+            poll(f"with {amount} left nothing stays", lambda: not self.left())
         assert failures, "the disk was never full"
         fill(0)
         pending = begun(server, before)
@@ -259,7 +259,7 @@ def server_descriptors():
                 server.call("close_sandbox", sandbox_id=made)
         assert failures >= 3, failures
         works(server)
-        poll("nothing is left of them", lambda: len(mcp.sandbox_dirs(server.runtime_dir)) == 1, 20)
+        poll("nothing is left of them", lambda: len(mcp.sandbox_dirs(server.runtime_dir)) == 1)
 
 
 @suite.case("a worker dies while the server has no descriptors: its sandbox waits for better times")
@@ -319,7 +319,7 @@ def accepting_without_descriptors():
             with open(f"{place}/wait", "w", encoding="utf-8"):
                 pass
             creating = server.start_call("create_sandbox")
-            poll("a worker is started", lambda: os.path.exists(f"{place}/started"), 20)
+            poll("a worker is started", lambda: os.path.exists(f"{place}/started"))
             with short_of_descriptors(server.process.pid), quiet(server):
                 os.unlink(f"{place}/wait")
                 until = time.monotonic() + 5  # the test needs it to last for so long
@@ -420,7 +420,7 @@ class Group:
         return self
 
     def __exit__(self, *_):
-        poll("the control group is empty", self.removed, 20)
+        poll("the control group is empty", self.removed)
 
     def removed(self):
         try:
@@ -497,7 +497,7 @@ def no_processes():
         group.limit("max")
         equal(pending.structured()["stdout"], WANTED)
         works(server)
-        poll("nothing is left of them", lambda: len(mcp.sandbox_dirs(server.runtime_dir)) == 1, 20)
+        poll("nothing is left of them", lambda: len(mcp.sandbox_dirs(server.runtime_dir)) == 1)
 
 
 # ---- removed files ----
@@ -575,7 +575,7 @@ def directory_vanishes():
         contains(["sandbox_not_found", "engine_unavailable"], error["code"])
         equal(server.run("x", sandbox_id=sandbox)["result"], "'kept'")
         server.call("close_sandbox", sandbox_id=sandbox)
-        poll("their processes are gone", lambda: not any(alive(p) for p in agents), 30)
+        poll("their processes are gone", lambda: not any(alive(p) for p in agents))
         nothing_left(server, sandbox)
         nothing_left(server, dead)
         works(server)
@@ -593,9 +593,9 @@ def server_stopped():
         pending = begun(server, streaming)
         code = "import time\nopen('begun', 'w').close()\ntry:\n    while True: time.sleep(0)\nexcept KeyboardInterrupt:\n    print(time.clock_gettime(time.CLOCK_MONOTONIC))\n    raise"
         overdue = server.start_call("execute_code", sandbox_id=late, code=code, timeout_seconds=3)
-        poll("it runs", lambda: server.read_text("begun", late) is not None, 30)
+        poll("it runs", lambda: server.read_text("begun", late) is not None)
         creating = server.start_call("create_sandbox")
-        os.kill(server.process.pid, signal.SIGSTOP)
+        mcp.send_signal(server.process.pid, signal.SIGSTOP)
         time.sleep(10)  # the test needs it to last for so long
         goes_on = time.clock_gettime(time.CLOCK_MONOTONIC)
         os.kill(server.process.pid, signal.SIGCONT)

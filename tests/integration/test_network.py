@@ -104,7 +104,7 @@ def reached():
         contains(server.start_call("get_sandbox_status", sandbox_id=sandbox).result()["content"][0]["text"], "full network")
         equal(ask(server, sandbox, "nowhere.invalid", 8080), "gaierror")
         # addresses come from router advertisements, which take a moment
-        poll("IPv6", lambda: ask(server, sandbox, net.OUTSIDE6, 8086) == "outside by IPv6", 20)
+        poll("IPv6", lambda: ask(server, sandbox, net.OUTSIDE6, 8086) == "outside by IPv6")
         equal(ask(server, sandbox, "fd00::2", LOOPBACK6.port) in ("", "ConnectionRefusedError", "OSError", "TimeoutError"), True)
         equal(LOOPBACK6.peers, [])
 
@@ -191,7 +191,7 @@ def resolver_by_ipv6():
         with started("--allow-network") as server:
             sandbox = connected(server)
             # its own address comes from router advertisements, which take a moment
-            poll("the name is found", lambda: ask(server, sandbox, net.NAME, 8080) == "outside", 20)
+            poll("the name is found", lambda: ask(server, sandbox, net.NAME, 8080) == "outside")
             contains(names.asked, net.NAME)
     finally:
         network.nameserver(net.OUTSIDE)
@@ -410,13 +410,13 @@ def swept():
     (pid,) = helpers(server)
     assert packages_left(server)
     worker = server.worker_pid(sandbox)
-    os.kill(pid, signal.SIGSTOP)
+    mcp.send_signal(pid, signal.SIGSTOP)
     server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
     with started(runtime_dir=server.runtime_dir) as second:
         second.call("create_sandbox")
-        poll("the helper is ended", lambda: gone(pid), 30)
-        poll("its directory is removed", lambda: not any(sandbox in p for p in mcp.sandbox_dirs(server.runtime_dir)), 30)
+        poll("the helper is ended", lambda: gone(pid))
+        poll("its directory is removed", lambda: not any(sandbox in p for p in mcp.sandbox_dirs(server.runtime_dir)))
         equal([p for p in packages_left(server) if sandbox in p], [])
         poll("so is the worker that swept", lambda: not mcp.traces_of(sandbox), found=lambda: mcp.traces_of(sandbox))
 
@@ -429,7 +429,7 @@ def orphaned():
     worker = server.worker_pid(sandbox)
     server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
-    poll("the helper is gone", lambda: gone(pid), 30)
+    poll("the helper is gone", lambda: gone(pid))
 
 
 @suite.case("no helper on this host: creation says what to install, doctor too, and other sandboxes work")
@@ -465,7 +465,7 @@ def in_memory():
         equal(len(packages_left(server)), 1)
         with started(runtime_dir=place) as second:
             second.call("create_sandbox")
-            poll("they are removed", lambda: not [p for p in packages_left(server) if p.endswith(kept)], 30)
+            poll("they are removed", lambda: not [p for p in packages_left(server) if p.endswith(kept)])
         equal(packages_left(server), [])
     finally:
         mcp.subprocess.run(["umount", "-l", place], check=False)

@@ -63,7 +63,7 @@ def installers(server):
 
 
 def no_installer(server):
-    poll("no installer is left", lambda: not installers(server), 20)
+    poll("no installer is left", lambda: not installers(server))
 
 
 def installer_worker(server):
@@ -76,7 +76,7 @@ def installer_worker(server):
                     return pid
         return None
 
-    return poll("an installer has a worker", find, 20)
+    return poll("an installer has a worker", find)
 
 
 # ---- the usual ----
@@ -476,7 +476,7 @@ def longer_than_a_call():
             contains(failed["error"]["hint"], failed["sandbox_id"])
             held.release()
         box = failed["sandbox_id"]
-        poll("it goes on", lambda: status(server, box, "late")["status"] == "installed", 30)
+        poll("it goes on", lambda: status(server, box, "late")["status"] == "installed")
         equal(server.run("import late; late.VERSION", sandbox_id=box)["result"], "'1.0'")
         server.call("close_sandbox", sandbox_id=box)
     with server_with("--sync-budget-seconds", "20") as server, wheels.Held(index) as held:
@@ -495,10 +495,10 @@ def progress():
     with wheels.Held(index) as held:
         waiting = server.start_noted("p1", "install_package", package_name="spare", sandbox_id=sandbox)
         held.asked("spare")
-        poll("progress shows the installer's words", lambda: any("spare" in p.get("message", "") for p in server.progress("p1")), 20)
+        poll("progress shows the installer's words", lambda: any("spare" in p.get("message", "") for p in server.progress("p1")))
         server.notify("notifications/cancelled", {"requestId": waiting.ident, "reason": "test"})
         held.release()
-    poll("it is installed all the same", lambda: status(server, sandbox, "spare")["status"] == "installed", 30)
+    poll("it is installed all the same", lambda: status(server, sandbox, "spare")["status"] == "installed")
 
 
 # ---- ends ----
@@ -511,14 +511,14 @@ def closed():
     with wheels.Held(index) as held:
         waiting = server.start_call("install_package", package_name="slow", sandbox_id=sandbox)
         before = len(index.asked_for("/files/slow-"))
-        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before - 1 and installers(server), 60)
+        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before - 1 and installers(server))
         held.asked("slow")
         inside = [os.path.basename(d) for d in installers(server)]
         server.call("close_sandbox", sandbox_id=sandbox)
         failed = waiting.failed()
         contains(clear(failed["error"])["message"], "the sandbox was closed")
     for gone in inside + [sandbox]:
-        poll(f"nothing of {gone} is left", lambda gone=gone: not mcp.traces_of(gone), 20)
+        poll(f"nothing of {gone} is left", lambda gone=gone: not mcp.traces_of(gone))
     no_installer(server)
 
 
@@ -530,7 +530,7 @@ def closed_while_waiting():
         for box in boxes[:4]:
             server.call("install_package", package_name="slow", sandbox_id=box, wait=False)
         waiting = server.start_call("install_package", package_name="slow", sandbox_id=boxes[4])
-        poll("all installers are at work", lambda: len(installers(server)) == 4, 60)
+        poll("all installers are at work", lambda: len(installers(server)) == 4)
         server.call("close_sandbox", sandbox_id=boxes[4])
         equal(clear(waiting.failed()["error"])["message"], "the sandbox was closed")
         equal(len(installers(server)), 4)
@@ -546,7 +546,7 @@ def worker_killed():
     with wheels.Held(index) as held:
         before = len(index.asked_for("/files/slow-"))
         waiting = server.start_call("install_package", package_name="slow", sandbox_id=sandbox)
-        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before, 60)
+        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before)
         os.kill(installer_worker(server), signal.SIGKILL)
         held.release()
         equal(waiting.structured()["status"], "installed")
@@ -562,7 +562,7 @@ def installer_killed():
     with wheels.Held(index) as held:
         before = len(index.asked_for("/files/slow-"))
         waiting = server.start_call("install_package", package_name="slow", sandbox_id=sandbox)
-        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before, 60)
+        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before)
         (inside,) = (os.path.basename(d) for d in installers(server))
         for pid, line in mcp.processes():
             if inside in line and "/.cloister/agent" in line:
@@ -584,7 +584,7 @@ def server_killed():
     with wheels.Held(index):
         before = len(index.asked_for("/files/slow-"))
         first.start_call("install_package", package_name="slow", sandbox_id=sandbox)
-        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before, 60)
+        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before)
         first.kill()
         second = server_with("--instance", "main", runtime_dir=first.runtime_dir)
         no_installer(second)
@@ -606,7 +606,7 @@ def server_stopped():
     with wheels.Held(index):
         before = len(index.asked_for("/files/slow-"))
         server.start_call("install_package", package_name="slow", sandbox_id=sandbox)
-        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before, 60)
+        poll("it is downloading", lambda: len(index.asked_for("/files/slow-")) > before)
         server.close()  # while the index holds what is downloaded
         ended_in_time(server)
 

@@ -94,7 +94,7 @@ def installs(ids):
             contains(server.stdout("console.log(require('left').side)", language="javascript", sandbox_id=sandbox), "left")
             equal(len(left()), 1, "package directories on a disk")
             server.call("close_sandbox", sandbox_id=sandbox)
-            poll("they are gone", lambda: not left(), 60)
+            poll("they are gone", lambda: not left())
         # killed while it has packages: the next server removes them
         server = place.server()
         sandbox = server.call("create_sandbox", packages=["colours"])["sandbox_id"]
@@ -104,9 +104,9 @@ def installs(ids):
         equal(len(left()), 1, "package directories of a sandbox whose server is killed")
         with place.server() as second:
             second.call("create_sandbox")
-            poll("they are removed", lambda: not [p for p in left() if p.endswith(sandbox)], 60)
-        poll("and those of the last", lambda: not left(), 60)
-        poll("no helper is left", lambda: not helpers(), 20)
+            poll("they are removed", lambda: not [p for p in left() if p.endswith(sandbox)])
+        poll("and those of the last", lambda: not left())
+        poll("no helper is left", lambda: not helpers())
 
 
 @suite.case("packages are installed, used and removed by a user with subordinate ids")

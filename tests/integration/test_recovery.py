@@ -35,7 +35,7 @@ def opened(*options):
 
 def streaming(server, sandbox, **arguments):
     pending = server.start_call("execute_code", sandbox_id=sandbox, code=STREAM, **arguments)
-    poll("output has begun", lambda: server.read_text("begun", sandbox) is not None, 30)
+    poll("output has begun", lambda: server.read_text("begun", sandbox) is not None)
     return pending
 
 
@@ -90,11 +90,11 @@ def worker_stopped():
     with server:
         pending = streaming(server, sandbox)
         pid = server.worker_pid(sandbox)
-        os.kill(pid, signal.SIGSTOP)
-        poll("the stopped worker is killed", lambda: not alive(pid), 30, 0.02)
+        mcp.send_signal(pid, signal.SIGSTOP)
+        poll("the stopped worker is killed", lambda: not alive(pid), interval=0.02)
         done = pending.structured()
         equal((done["status"], done["stdout"]), ("ok", WANTED))
-        os.kill(server.worker_pid(sandbox), signal.SIGSTOP)  # an idle worker, on which no call waits
+        mcp.send_signal(server.worker_pid(sandbox), signal.SIGSTOP)  # an idle worker, on which no call waits
         equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
         ends = poll("both ends are logged", lambda: len(ends_of_workers(server, sandbox)) > 1 and ends_of_workers(server, sandbox))
         equal(["no sign of life" in end for end in ends], [True, True], f"reasons; {ends}")
@@ -106,7 +106,7 @@ def deadline_across_death():
     with server:
         server.run("1", sandbox_id=sandbox)  # so that the interpreter runs before the deadline begins
         pending = server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass", timeout_seconds=3)
-        poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+        poll("it runs", lambda: server.read_text("begun", sandbox) is not None)
         os.kill(server.worker_pid(sandbox), signal.SIGKILL)
         done = pending.failed()
         equal(done["status"], "timeout")
@@ -120,7 +120,7 @@ def exactly_once():
         for number in range(5):
             code = f"import time\nopen('log', 'a').write('{number}\\n')\nopen('begun{number}', 'w').close()\ntime.sleep(0.3)"
             pending = server.start_call("execute_code", sandbox_id=sandbox, code=code)
-            poll("it runs", lambda n=number: server.read_text(f"begun{n}", sandbox) is not None, 30)
+            poll("it runs", lambda n=number: server.read_text(f"begun{n}", sandbox) is not None)
             os.kill(server.worker_pid(sandbox), signal.SIGKILL)
             equal(pending.structured()["status"], "ok")
         equal(server.read_text("log", sandbox), "0\n1\n2\n3\n4\n")
@@ -131,7 +131,7 @@ def interpreter_killed():
     server, sandbox = opened()
     with server:
         pending = server.start_call("execute_code", sandbox_id=sandbox, code="import os\nopen('begun', 'w').write('x')\nprint('some output', flush=True)\nmarker = 'interpreter-to-kill'\nos.execvp if False else None\nwhile True: pass")
-        poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+        poll("it runs", lambda: server.read_text("begun", sandbox) is not None)
         inside = server.stdout("grep -l Name /proc/[0-9]*/status | while read f; do grep -q python $f && basename $(dirname $f); done; true", language="bash", sandbox_id=sandbox).split()
         server.run(f"kill -9 {' '.join(inside)}", language="bash", sandbox_id=sandbox)
         done = pending.failed()
@@ -147,8 +147,8 @@ def agent_killed():
         other = server.call("create_sandbox")["sandbox_id"]
         server.run("x = 1", sandbox_id=other)
         pending = server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass")
-        poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
-        poll("it is listed", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"], 30)
+        poll("it runs", lambda: server.read_text("begun", sandbox) is not None)
+        poll("it is listed", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"])
         agents = mcp.agents_of(sandbox)
         assert agents, "no agent process found on the host"
         queued = server.start_call("execute_code", sandbox_id=sandbox, code="1")
@@ -177,10 +177,10 @@ def output_outlives_sandbox():
         running = server.run("import sys, time\nprint('shown', flush=True)\nprint('too', file=sys.stderr, flush=True)\ntime.sleep(600)", sandbox_id=sandbox)
         equal(running["status"], "running")
         execution = running["execution_id"]
-        poll("its output has come", lambda: get(execution, wait_seconds=0)["stderr"] == "too\n", 30)
+        poll("its output has come", lambda: get(execution, wait_seconds=0)["stderr"] == "too\n")
         for pid in mcp.agents_of(sandbox):
             os.kill(pid, signal.SIGKILL)
-        poll("the sandbox has ended", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["state"] == "failed", 30)
+        poll("the sandbox has ended", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["state"] == "failed")
         result = server.start_call("get_execution", execution_id=execution).result()
         done = result["structuredContent"]
         equal((done["status"], done["stdout"], done["stderr"]), ("crashed", "shown\n", "too\n"))
@@ -202,7 +202,7 @@ def default_sandbox_dies():
         for pid in mcp.agents_of(running["sandbox_id"]):
             os.kill(pid, signal.SIGKILL)
         fetch = lambda: server.start_call("get_execution", execution_id=running["execution_id"]).result()["structuredContent"]
-        poll("it has crashed", lambda: fetch()["status"] == "crashed", 30)
+        poll("it has crashed", lambda: fetch()["status"] == "crashed")
         result = server.start_call("execute_code", code="6 * 7").result()
         done = result["structuredContent"]
         if done["status"] == "running":  # the new sandbox took longer than the budget
@@ -220,7 +220,7 @@ def agent_stopped():
 
         def signal_all(number):
             for pid in agents:
-                os.kill(pid, number)
+                mcp.send_signal(pid, number)
 
         silence.told_and_kept(server, sandbox, lambda: signal_all(signal.SIGSTOP), lambda: signal_all(signal.SIGCONT))
 
@@ -230,11 +230,11 @@ def server_killed():
     server, sandbox = opened()
     worker = server.worker_pid(sandbox)
     server.start_call("execute_code", sandbox_id=sandbox, code="open('begun', 'w').close()\nwhile True: pass")
-    poll("it runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+    poll("it runs", lambda: server.read_text("begun", sandbox) is not None)
     agents = mcp.agents_of(sandbox)
     assert agents, "no agent process found on the host"
     server.kill_with_sweeper()
-    poll("worker and agent end by themselves", lambda: not any(alive(p) for p in [worker, *agents]), 40)
+    poll("worker and agent end by themselves", lambda: not any(alive(p) for p in [worker, *agents]))
     poll("the control groups or the container are gone", lambda: not mcp.cgroups_of(sandbox) and not mcp.containers_of(sandbox))
     equal(mcp.traces_of(sandbox), [])
 
@@ -253,7 +253,7 @@ def fifty_adopted():
     begun = time.monotonic()
     second = Server(*options, runtime_dir=first.runtime_dir)
     second.legacy()
-    states = poll("all are ready", lambda: all_ready(second, ids), 30, 0.01)
+    states = poll("all are ready", lambda: all_ready(second, ids), interval=0.01)
     took = time.monotonic() - begun
     print(f"# 50 sandboxes were ready {took * 1000:.0f} ms after the start of the server")
     equal(states, ids)
@@ -281,14 +281,14 @@ def sweep():
     directory = server.runtime_dir
     agents = mcp.agents_of(sandbox)
     # stopped first, so that the worker cannot clean up
-    os.kill(worker, signal.SIGSTOP)
+    mcp.send_signal(worker, signal.SIGSTOP)
     server.kill_with_sweeper()
     os.kill(worker, signal.SIGKILL)
     assert any(alive(p) for p in agents), "the agent went too early for this test"
     with Server(runtime_dir=directory) as successor:
         successor.legacy()
         successor.call("create_sandbox")
-        poll("the dead instance's sandbox is gone", lambda: not any(alive(p) for p in agents), 30)
+        poll("the dead instance's sandbox is gone", lambda: not any(alive(p) for p in agents))
         poll("its control groups or its container are gone", lambda: not mcp.cgroups_of(sandbox) and not mcp.containers_of(sandbox))
         poll("its directory is gone", lambda: not [d for d in mcp.sandbox_dirs(directory) if sandbox in d])
     equal(mcp.mounts_of(sandbox), [])
@@ -329,7 +329,7 @@ def parked():
                     pass
             return False
 
-        poll("the sandbox is given up", kill_next, 60)
+        poll("the sandbox is given up", kill_next)
         assert len(killed) <= 30, f"{len(killed)} workers were started"
         status = server.call("get_sandbox_status", sandbox_id=sandbox)
         equal((status["state"], status["worker"]["pid"]), ("failed", 0))

@@ -138,7 +138,7 @@ def read_while_closing():
     uri = f"sandbox://{sandbox}/workspace/file.txt"
     equal(read(server, uri)["text"], "here")
     for pid in mcp.agents_of(sandbox):  # stopped, so that it cannot end before the close
-        os.kill(pid, signal.SIGSTOP)
+        mcp.send_signal(pid, signal.SIGSTOP)
     pending = [server.start("resources/read", {"uri": uri}) for _ in range(3)]
     server.start_call("close_sandbox", sandbox_id=sandbox).result()
     for reading in pending:
@@ -195,7 +195,7 @@ def streaming():
     call = server.start_noted("live", "execute_code", sandbox_id=sandbox, code=code)
     shown = lambda: "".join(p["message"] for p in server.progress("live"))
     for i in range(4):  # each step waits until the one before was seen
-        poll(f"step {i}", lambda n=i: shown() == "".join(f"step {j}\n" for j in range(n + 1)), 30, found=shown)
+        poll(f"step {i}", lambda n=i: shown() == "".join(f"step {j}\n" for j in range(n + 1)), found=shown)
         assert not call.answered(), "the output came with the result"
         server.call("write_file", sandbox_id=sandbox, path=f"seen {i}", content="")
     call.result()
@@ -237,7 +237,7 @@ def tasks():
                 state = ask("tasks/get", taskId=task)
                 return None if state["status"] == "working" else state
 
-            return poll("the end of a task", look, 60)
+            return poll("the end of a task", look)
 
         done = end(begin("import time\ntime.sleep(4)\nprint('over')"))
         equal(done["status"], "completed")

@@ -181,7 +181,7 @@ def taken_over():
         code="import time, os\nnumbers(0, 300_000)\nopen('half', 'w')\n"
         "while not os.path.exists('go'): time.sleep(0.01)\nnumbers(300_000, 400_000)\nprint('the end')",
     )
-    poll("half of the output", lambda: first.read_text("half", sandbox) is not None, 60)
+    poll("half of the output", lambda: first.read_text("half", sandbox) is not None)
     execution = first.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"][0]["execution_id"]
     first.kill()
     second = Server("--instance", "results", runtime_dir=place)
@@ -374,7 +374,7 @@ def outlive():
         code="from PIL import Image\nimport time\nopen('begun', 'w').close()\ntime.sleep(1)\n"
         "for i in range(3): display(Image.new('RGB', (1, 1), (i, 0, 0)))",
     )
-    poll("the code runs", lambda: server.read_text("begun", sandbox) is not None, 30)
+    poll("the code runs", lambda: server.read_text("begun", sandbox) is not None)
     server.kill_worker(sandbox)
     result = done.result()
     shown = [pixels(b64decode(block["data"]))[2] for block in blocks(result, "image")]

@@ -343,9 +343,9 @@ def cancelled():
     with started("--local-files", f"{place.path}:rw") as server:
         server.stdout("f = open('large', 'w'); f.truncate(1 << 30); f.close()")
         saving = server.start_call("save_file", path="large", local_path="large")
-        poll("it is under way", lambda: os.listdir(place.path), 30)
+        poll("it is under way", lambda: os.listdir(place.path))
         server.notify("notifications/cancelled", {"requestId": saving.ident})
-        poll("nothing is left", lambda: not os.listdir(place.path), 60)
+        poll("nothing is left", lambda: not os.listdir(place.path))
         assert not saving.answered()
         equal(server.request("ping"), {})
 

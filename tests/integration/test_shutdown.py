@@ -25,7 +25,7 @@ def busy(count=3):
     for sandbox in ids:
         server.start_call("execute_code", sandbox_id=sandbox, code="import subprocess\nsubprocess.Popen(['sleep', '300'])\nopen('begun', 'w').close()\nwhile True: pass")
     for sandbox in ids:
-        poll("it runs", lambda s=sandbox: server.read_text("begun", s) is not None, 30)
+        poll("it runs", lambda s=sandbox: server.read_text("begun", s) is not None)
     pids = [server.worker_pid(s) for s in ids]
     return server, ids, pids
 
@@ -125,7 +125,7 @@ def during_creation():
     server.legacy()
     server.start_call("create_sandbox")
     server.start_call("create_sandbox")
-    poll("creation has begun", lambda: mcp.sandbox_dirs(server.runtime_dir), 60, 0.001)
+    poll("creation has begun", lambda: mcp.sandbox_dirs(server.runtime_dir), interval=0.001)
     server.process.stdin.close()
     equal(server.wait_exit(), 0)
     check_nothing(server)

@@ -42,14 +42,14 @@ class Talk:
                 self.say()
             return words in self.heard
 
-        poll(f"{words!r} in {self.heard!r}", look, 60)
+        poll(f"{words!r} in {self.heard!r}", look)
 
     def end(self):
         def look():
             got = self.server.start_call("get_execution", execution_id=self.id).result()["structuredContent"]
             return got if got["status"] != "running" else None
 
-        return poll("the end", look, 60)
+        return poll("the end", look)
 
     def refused(self, **arguments):
         return failing(self.server, "write_stdin", execution_id=self.id, **arguments)
@@ -206,7 +206,7 @@ def much():
         assert taken < 8 << 20
     contains(json.dumps(answer), "too_large")
     server.call("write_file", sandbox_id=sandbox, path="go", content="")
-    poll("it reads", lambda: not server.start_call("write_stdin", execution_id=talk.id, eof=True, wait_seconds=0).result().get("isError"), 30)
+    poll("it reads", lambda: not server.start_call("write_stdin", execution_id=talk.id, eof=True, wait_seconds=0).result().get("isError"))
     equal(talk.end()["stdout"], f"up\n{taken}\n")
 
 

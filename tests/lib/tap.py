@@ -20,8 +20,9 @@ class Skip(Exception):
     """The reason why a case cannot run on this machine."""
 
 
-def poll(what, probe, seconds=60.0, interval=0.02, found=None):
-    """Waits until probe() is true and returns its result; fails after `seconds` with the text of found()."""
+def poll(what, probe, seconds=120.0, interval=0.02, found=None):
+    """Waits until probe() is true and returns its result; fails after `seconds` with the text of found(). The default is long
+    enough for any machine: a shorter time is named only where it is what the case is about."""
     deadline = time.monotonic() + seconds
     while True:
         good = probe()

@@ -150,7 +150,7 @@ def ended():
         assert agents, made()
         for pid in agents:
             os.kill(pid, signal.SIGKILL)
-        poll("it is known to have ended", lambda: value(server, "execute_code", session_id="e", code="1") == gone, 30)
+        poll("it is known to have ended", lambda: value(server, "execute_code", session_id="e", code="1") == gone)
         equal(value(server, "get_sandbox_status")["active_sessions"], [])
         equal(value(server, "get_sandbox_status", session_id="e"), {"error": "No sandbox found with session ID: e"})
         if last:

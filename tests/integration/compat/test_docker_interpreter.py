@@ -113,7 +113,7 @@ def ended():
     (sandbox,) = re.findall(r"^(\w{16}) docker-interpreter", listed, re.MULTILINE)
     for pid in mcp.agents_of(sandbox):
         os.kill(pid, signal.SIGKILL)
-    poll("it is known to have ended", lambda: value(server, "execute_code", code="1") == STATE, 30)
+    poll("it is known to have ended", lambda: value(server, "execute_code", code="1") == STATE)
     assert value(server, "initialize_sandbox")["container_id"] != first
     equal(value(server, "execute_code", code="print(1)")["output"], "1\n")
     server.close()

@@ -325,7 +325,7 @@ def an_hour():
         fetch(link)
         return expires() - before > 1  # times of the same end differ by some milliseconds
 
-    poll("fetching the file delays the end of its sandbox", used, 60)
+    poll("fetching the file delays the end of its sandbox", used)
     with HttpServer("--compat", "python-env", "--ttl-seconds", "100", "--max-lifetime-seconds", "1000") as other:
         short = other.client(OLD, kind=SseClient)
         ident = text(short, "create_python_env")
@@ -436,7 +436,7 @@ def sandbox():
         for pid in mcp.agents_of(ident):
             os.kill(pid, signal.SIGKILL)
         gone = {"error": True, "message": f"Sandbox not found: {ident}"}
-        poll("it is known to have ended", lambda: indented(server, "execute_python_code", sandbox_id=ident, code="1") == gone, 30)
+        poll("it is known to have ended", lambda: indented(server, "execute_python_code", sandbox_id=ident, code="1") == gone)
         equal([s["sandbox_id"] for s in indented(server, "list_sandboxes")], [other["sandbox_id"]])
         server.start_call("close_sandbox", sandbox_id=other["sandbox_id"]).result()
         equal(blocks(server, "list_sandboxes"), [])

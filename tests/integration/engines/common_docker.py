@@ -20,8 +20,8 @@ ENDLESS = "open('begun', 'w').close()\nwhile True: pass"
 
 def begun(server, sandbox, code, **arguments):
     pending = server.start_call("execute_code", sandbox_id=sandbox, code=code, **arguments)
-    poll("the code runs", lambda: server.read_text("begun", sandbox) is not None, 30)
-    poll("it is known to run", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"], 30)
+    poll("the code runs", lambda: server.read_text("begun", sandbox) is not None)
+    poll("it is known to run", lambda: server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"])
     return pending
 
 
@@ -56,7 +56,7 @@ def swept(names, labels, changes, gone):
         with Server() as other:
             other.legacy()
             other.call("create_sandbox")
-            poll("what is nobody's is gone", lambda: not {volumes[name] for name in gone} & volumes_there(), 30)
+            poll("what is nobody's is gone", lambda: not {volumes[name] for name in gone} & volumes_there())
         there = volumes_there()
         return {name for name, volume in volumes.items() if volume in there}
     finally:

@@ -61,7 +61,7 @@ def registry():
             file.write(f"http: {{addr: '127.0.0.1:{port}'}}\n")
         child = subprocess.Popen([program, "serve", f"{place}/config.yml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            poll("the registry answers", lambda: answers(port), 20)
+            poll("the registry answers", lambda: answers(port))
             yield f"localhost:{port}"
         finally:
             child.terminate()

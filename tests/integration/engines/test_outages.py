@@ -45,7 +45,7 @@ def engine_stopped():
         clear(server.call_failing("execute_code", sandbox_id=idle, code="1")["error"])
         works(server)
         # the removal that was impossible without the engine is repeated
-        poll("nothing is left of them", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory), 40)
+        poll("nothing is left of them", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory))
 
 
 @suite.case("a server that ends while the engine is away: what it leaves is removed by the next one", when=DOCKER)
@@ -59,7 +59,7 @@ def engine_stopped_for_good():
     with Server(runtime_dir=directory) as successor:
         successor.legacy()
         works(successor)
-        poll("nothing is left of it", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory), 20)
+        poll("nothing is left of it", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory))
 
 
 def engine_comes_back(end):
@@ -172,7 +172,7 @@ def engine_hangs_at_work():
             running.signal(signal.SIGCONT)
         equal(server.run("2 + 2", sandbox_id=creating.structured()["sandbox_id"])["result"], "4")
         closing.structured()
-        poll("the closed one is gone", lambda: not mcp.containers_of(sandbox), 20)
+        poll("the closed one is gone", lambda: not mcp.containers_of(sandbox))
 
 
 @suite.case("a server that ends while the engine hangs exits in order, and what it leaves is removed when the engine goes on")
@@ -186,7 +186,7 @@ def server_ends_while_engine_hangs():
         running.signal(signal.SIGCONT)
     server.join()
     equal([line for line in server.log if "Sanitizer" in line or "runtime error" in line], [], "sanitizers")
-    poll("nothing is left of it", lambda: not server.left_behind() and not mcp.containers_of(sandbox), 60)
+    poll("nothing is left of it", lambda: not server.left_behind() and not mcp.containers_of(sandbox))
 
 
 # ---- its disk ----
@@ -209,7 +209,7 @@ def small_disk(megabytes):
             running.remove_contents()
             running.stop()
         # processes that the engine had started may use it a moment longer than the engine
-        poll("the file system is let go of", lambda: subprocess.run(["umount", place], check=False).returncode == 0, 20)
+        poll("the file system is let go of", lambda: subprocess.run(["umount", place], check=False).returncode == 0)
         running.start()
 
 
@@ -234,7 +234,7 @@ def engine_disk_full():
             os.unlink(f"{place}/filler2")
             works(server)
             server.call("close_sandbox", sandbox_id=sandbox)
-            poll("nothing is left", lambda: not mcp.containers_of(server.runtime_dir), 20)
+            poll("nothing is left", lambda: not mcp.containers_of(server.runtime_dir))
 
 
 @suite.finish

@@ -54,12 +54,12 @@ def installer_of(sandbox):
 def installing(server, sandbox):
     """Starts an installation that never ends by itself."""
     pending = server.start_call("install_package", sandbox_id=sandbox, package_name="never")
-    poll("the installer is there", lambda: installer_of(sandbox), 60)
+    poll("the installer is there", lambda: installer_of(sandbox))
     return pending
 
 
 def nothing_left_of(text):
-    poll("containers and volumes are gone", lambda: not mcp.containers_of(text), 60)
+    poll("containers and volumes are gone", lambda: not mcp.containers_of(text))
 
 
 @suite.case("an installer has the network that its sandbox lacks, and the sandbox sees what it installed")
@@ -147,14 +147,14 @@ def closed_while_installing():
     with server:
         pending = installing(server, sandbox)
         installer = installer_of(sandbox)
-        poll("it runs", lambda: running.ask("GET", f"/containers/{installer['Id']}/json")["State"]["Running"], 60)
+        poll("it runs", lambda: running.ask("GET", f"/containers/{installer['Id']}/json")["State"]["Running"])
         (shown,) = [m["Destination"] for m in installer["Mounts"] if "package-ca" in m["Destination"]]
         status, archive = running.send("GET", f"/containers/{installer['Id']}/archive?path={shown}")
         equal((status, b"not looked into before TLS" in archive), (200, True), "the file that --package-ca names")
         server.call("close_sandbox", sandbox_id=sandbox)
         clear(pending.failed(60)["error"])
         nothing_left_of(sandbox)
-        poll("the installer is gone", lambda: not mcp.containers_of(server.runtime_dir), 60)
+        poll("the installer is gone", lambda: not mcp.containers_of(server.runtime_dir))
 
 
 @suite.case("the installer's worker killed, and the sandbox's: the sandbox and its packages live on, and end as usual")
@@ -193,7 +193,7 @@ def target_gone():
     server, sandbox = opened("--package-index", index.pip_url)
     with server:
         worker = server.worker_pid(sandbox)
-        os.kill(worker, signal.SIGSTOP)  # so that it cannot notice
+        mcp.send_signal(worker, signal.SIGSTOP)  # so that it cannot notice
         try:
             for container in running.containers(sandbox):
                 running.ask("DELETE", f"/containers/{container['Id']}", force="1", v="1")

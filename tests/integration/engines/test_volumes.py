@@ -39,7 +39,7 @@ def kill_all(server):
     """Kills the server, its sweeper if it has one, and its workers."""
     workers = [pid for pid, line in mcp.processes() if server.runtime_dir in line and "cloister-worker" in line]
     for pid in workers:
-        os.kill(pid, signal.SIGSTOP)
+        mcp.send_signal(pid, signal.SIGSTOP)
     server.kill_with_sweeper()
     for pid in workers:
         if alive(pid):
@@ -61,7 +61,7 @@ def end(server):
 @suite.case("the first sandboxes of an engine can be created at once, while each finds that the agent is not there yet")
 def first_at_once():
     for volume in [v for v in volumes_there() if v.startswith(AGENT_VOLUMES)]:
-        poll("no container uses the agent's volume", lambda name=volume: running.send("DELETE", f"/volumes/{name}")[0] in (204, 404), 60)
+        poll("no container uses the agent's volume", lambda name=volume: running.send("DELETE", f"/volumes/{name}")[0] in (204, 404))
     server = Server("--max-sandboxes", str(AT_ONCE), "--memory-mb", "128")
     server.legacy()
     for call in [server.start_call("create_sandbox") for _ in range(AT_ONCE)]:
@@ -103,13 +103,13 @@ def unlabelled():
             with Server() as other:
                 other.legacy()
                 other.call("create_sandbox")
-                poll("what nobody uses is gone", lambda: unused not in volumes_there(), 30)
+                poll("what nobody uses is gone", lambda: unused not in volumes_there())
             assert {made, *used, *others} <= volumes_there(), volumes_there()
             running.ask("DELETE", f"/containers/{container}", force="1")
             with Server() as other:
                 other.legacy()
                 other.call("create_sandbox")
-                poll("nor does anybody use the last one any more", lambda: made not in volumes_there(), 30)
+                poll("nor does anybody use the last one any more", lambda: made not in volumes_there())
             assert {*used, *others} <= volumes_there(), volumes_there()
         finally:
             running.send("DELETE", f"/containers/{container}", force="1")

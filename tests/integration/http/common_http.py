@@ -57,7 +57,7 @@ def count(client, sandbox):
 
 
 def begun(client, sandbox):
-    poll("the code runs", lambda: count(client, sandbox) is not None, 30)
+    poll("the code runs", lambda: count(client, sandbox) is not None)
 
 
 def stands_still(client, sandbox):
@@ -67,7 +67,7 @@ def stands_still(client, sandbox):
         executions = client.run("1 + 1", sandbox_id=sandbox)
         return executions.get("result") == "2"
 
-    poll("the sandbox is free again", stopped, 30)
+    poll("the sandbox is free again", stopped)
     seen = count(client, sandbox)
     assert seen != "all", "it ran to its end"
     client.run("import time; time.sleep(1)", sandbox_id=sandbox)

@@ -118,7 +118,7 @@ class Bystander:
 
     def end(self):
         """Fails if the bystander was affected."""
-        poll("calls of somebody else", lambda: len(self.seconds) >= CALLS or self.problems, 60)
+        poll("calls of somebody else", lambda: len(self.seconds) >= CALLS or self.problems)
         self.over.set()
         self.thread.join(30)
         equal(self.problems, [], "what somebody else noticed")
@@ -159,7 +159,7 @@ class Scene:
         if kind is not None:
             self.server.__exit__(kind, problem, trace)
             return
-        poll("its connections are closed", lambda: descriptors(self.pid) <= self.files + 2, 40)
+        poll("its connections are closed", lambda: descriptors(self.pid) <= self.files + 2)
         self.bystander.end()
         print(f"# the server's memory: {self.memory} kB before, {self.most} kB at most, {resident_kb(self.pid)} kB behind it")
         assert self.most - self.memory < GROWTH_KB, f"grew by {self.most - self.memory} kB"
@@ -448,7 +448,7 @@ def stalled_readers():
         body = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": noisy}).encode()
         made = scene.connect(receive_buffer=2048)
         made.sendall(post_head(server, len(body), writer.session_headers()) + body)
-        poll("the code of who does not read has ended", lambda: writer.run("7", sandbox_id=box).get("result") == "7", 60)
+        poll("the code of who does not read has ended", lambda: writer.run("7", sandbox_id=box).get("result") == "7")
         writer.call("close_sandbox", sandbox_id=box)
 
 
@@ -556,9 +556,9 @@ def many_listeners():
         box = client.call("create_sandbox")["sandbox_id"]
         wanted = {"resourceSubscriptions": [f"sandbox://{box}/workspace/"]}
         listeners = [client.start("subscriptions/listen", {"notifications": wanted}) for _ in range(250)]
-        poll("all are acknowledged", lambda: all(p.exchange.events for p in listeners), 60)
+        poll("all are acknowledged", lambda: all(p.exchange.events for p in listeners))
         client.call("write_file", path="a", content="1", sandbox_id=box)
-        poll("all are told", lambda: all(len(p.exchange.events) >= 2 for p in listeners), 60)
+        poll("all are told", lambda: all(len(p.exchange.events) >= 2 for p in listeners))
         scene.look()
         for pending in listeners:
             pending.exchange.drop()

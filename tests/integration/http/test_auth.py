@@ -133,7 +133,7 @@ def expired():
         equal(server.ask("POST", "/mcp", [*BOTH, bearer(old)], initialize()).head.status, 401)
         for fine in (late, good):
             equal(server.ask("POST", "/mcp", [*BOTH, bearer(fine)], initialize()).head.status, 200)
-        poll("it expires", lambda: server.ask("POST", "/mcp", [*BOTH, bearer(brief)], initialize()).head.status == 401, 60, 0.3)
+        poll("it expires", lambda: server.ask("POST", "/mcp", [*BOTH, bearer(brief)], initialize()).head.status == 401, interval=0.3)
 
 
 @suite.case("guessing tokens is slowed down, and a valid token is not")
@@ -305,7 +305,7 @@ def foreign_resources():
 def subscribed(client, uris):
     """A subscription stream of the latest revision, acknowledged."""
     pending = client.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris, "resourcesListChanged": True}})
-    poll("the acknowledgement", lambda: pending.exchange.events, 30)
+    poll("the acknowledgement", lambda: pending.exchange.events)
     return pending
 
 
@@ -340,14 +340,14 @@ def foreign_notices():
         to_alice = watch(guests().alice(version), version, [foreign])
         to_bob = watch(guests().bob(version), version, [foreign, mine])
         alice.call("write_file", path="file", content="2", sandbox_id=theirs)
-        poll("alice hears of it", lambda: {("updated", foreign), ("list_changed", "")} <= set(to_alice()), 30)
+        poll("alice hears of it", lambda: {("updated", foreign), ("list_changed", "")} <= set(to_alice()))
         # A list is notified at most once a second: bob's own change, if it came sooner, would be merged with
         # hers. So a second has passed when alice hears of another change. Bob's own notification comes after all
         # others that he should receive.
         alice.call("write_file", path="file", content="3", sandbox_id=theirs)
-        poll("alice hears of it again", lambda: to_alice().count(("list_changed", "")) >= 2, 30, found=to_alice)
+        poll("alice hears of it again", lambda: to_alice().count(("list_changed", "")) >= 2, found=to_alice)
         bob.call("write_file", path="file", content="2", sandbox_id=own)
-        poll("bob hears of his own", lambda: ("updated", mine) in to_bob(), 30, found=to_bob)
+        poll("bob hears of his own", lambda: ("updated", mine) in to_bob(), found=to_bob)
         heard = to_bob()
         equal(sorted(heard[: heard.index(("updated", mine)) + 1]), [("list_changed", ""), ("updated", mine)], f"{version}: what bob has heard")
         for client, box in ((alice, theirs), (bob, own)):
@@ -368,7 +368,7 @@ def foreign_tasks():
     modern = [guests().alice(MODERN), guests().bob(MODERN)]
     for client in modern:
         client.capabilities = {"extensions": {TASKS: {}}}
-    poll("it is free again", lambda: alice.run("1", sandbox_id=box).get("result") == "1", 20)
+    poll("it is free again", lambda: alice.run("1", sandbox_id=box).get("result") == "1")
     made = modern[0].start("tools/call", slow).result()
     equal(made["resultType"], "task")
     for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
@@ -481,12 +481,12 @@ def quotas():
             answer = pending.wait()
             return answer["error"]["message"] if "error" in answer else None
 
-        contains(poll("the third is refused while two are in flight", refused, 30), "2 calls of yours are in flight")
+        contains(poll("the third is refused while two are in flight", refused), "2 calls of yours are in flight")
         equal([pending.answered() for pending in busy], [False, False])
         clients["free"].call("create_sandbox")
         for pending in busy:
             clients["slow"].notify("notifications/cancelled", {"requestId": pending.ident})
-        poll("there is room again", lambda: refused() is None, 30)
+        poll("there is room again", lambda: refused() is None)
         clients["slow"].call("get_sandbox_status")
         for shown in (few, small, slow, free):
             server.close_sandboxes(token=shown)

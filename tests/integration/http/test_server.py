@@ -301,10 +301,10 @@ def modern_cancel():
         client.call("write_file", path="count", content="", sandbox_id=sandbox)
         if token:
             pending = client.start_noted(token, "execute_code", code=code, sandbox_id=sandbox)
-            poll("progress", lambda: client.progress(token), 30)
+            poll("progress", lambda: client.progress(token))
         else:
             pending = client.start_call("execute_code", code=code, sandbox_id=sandbox)
-        poll("it counts", lambda: count(client, sandbox) not in (None, ""), 30)
+        poll("it counts", lambda: count(client, sandbox) not in (None, ""))
         pending.exchange.drop()
         stands_still(client, sandbox)
     client.call("close_sandbox", sandbox_id=sandbox)
@@ -316,7 +316,7 @@ def resume():
         client, sandbox = with_sandbox(version)
         code = COUNTING.format(steps=12, seconds=0.25)
         pending = client.start_noted("p", "execute_code", code=code, sandbox_id=sandbox)
-        poll("an event with an id", lambda: [e for e in pending.exchange.events if e.id], 30)
+        poll("an event with an id", lambda: [e for e in pending.exchange.events if e.id])
         pending.exchange.drop()
         last = [e.id for e in pending.exchange.events if e.id][-1]
         before = len(client.progress("p"))
@@ -448,11 +448,11 @@ def left_running():
         watcher = server.client(LATEST_LEGACY)
         for one in left[:2]:
             status = lambda: watcher.call("get_sandbox_status", sandbox_id=one["sandbox_id"])  # noqa: B023
-            poll("it waits for a next call only shortly", lambda: status()["limits"]["ttl_seconds"] <= 60, 30, 0.1)
-            ended = poll("the code ends", lambda: outcome(watcher, one), 30, 0.1)  # noqa: B023
+            poll("it waits for a next call only shortly", lambda: status()["limits"]["ttl_seconds"] <= 60, interval=0.1)
+            ended = poll("the code ends", lambda: outcome(watcher, one), interval=0.1)  # noqa: B023
             equal((ended["status"], ended.get("result")), ("ok", "'all'"))
             equal(status()["state"], "ready")
-        ended = poll("it has ended", lambda: outcome(watcher, left[2]), 30, 0.1)
+        ended = poll("it has ended", lambda: outcome(watcher, left[2]), interval=0.1)
         equal(ended["status"], "cancelled")
         gone = watcher.call_failing("get_sandbox_status", sandbox_id=left[2]["sandbox_id"])
         equal(gone["error"]["code"], "sandbox_not_found")

@@ -56,9 +56,9 @@ def streamed_output():
         code = "import time\nfor i in range(6): print('mark', i, flush=True); time.sleep(0.5)"
         pending = client.start_noted(5, "execute_code", code=code, sandbox_id=sandbox)
         if version >= "2025-03-26":
-            poll("output in progress", lambda c=client: any("mark 1" in p.get("message", "") for p in c.progress(5)), 20)
+            poll("output in progress", lambda c=client: any("mark 1" in p.get("message", "") for p in c.progress(5)))
         else:
-            poll("progress", lambda c=client: c.progress(5), 20)
+            poll("progress", lambda c=client: c.progress(5))
         assert not pending.answered(), "progress came only with the answer"
         equal(json.dumps(pending.structured()).count("mark"), 6)
         shown = [p["progress"] for p in client.progress(5)]
@@ -246,7 +246,7 @@ def modern_tasks():
         def get():
             return other.request("tasks/get", {"taskId": made["taskId"]})
 
-        done = poll("the end of the task", lambda: (t := get())["status"] != "working" and t, 20)
+        done = poll("the end of the task", lambda: (t := get())["status"] != "working" and t)
         equal(done["status"], "completed")
         contains(done["result"]["structuredContent"]["stdout"], "done")
         poll("word of it", lambda: any(n["params"]["status"] == "completed" for n in on_stream(listener)))
@@ -257,7 +257,7 @@ def modern_tasks():
         slow = other.start_call("execute_code", code=COUNTING.format(steps=600, seconds=0.1), sandbox_id=sandbox).result()
         equal(slow["resultType"], "task")
         equal(other.request("tasks/cancel", {"taskId": slow["taskId"]})["resultType"], "complete")
-        poll("it is cancelled", lambda: other.request("tasks/get", {"taskId": slow["taskId"]})["status"] == "cancelled", 20)
+        poll("it is cancelled", lambda: other.request("tasks/get", {"taskId": slow["taskId"]})["status"] == "cancelled")
         equal(other.request("tasks/cancel", {"taskId": slow["taskId"]})["resultType"], "complete", "once more")
         other.capabilities = {}
         stands_still(other, sandbox)

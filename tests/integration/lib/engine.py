@@ -13,6 +13,7 @@ dies first.
 """
 
 import ctypes
+import glob
 import http.client
 import io
 import json
@@ -428,7 +429,7 @@ class Engine(Api):
 
     def signal(self, number):
         if self.running():
-            os.kill(self.state["pid"], number)
+            send_signal(self.state["pid"], number)
 
     def running(self):
         return bool(self.state["pid"]) and alive(self.state["pid"])
@@ -623,6 +624,25 @@ def alive(pid):
             return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return False
+
+
+def send_signal(pid, number):
+    """Sends a signal. One that stops a process takes effect when each of its threads has left the kernel, so that is waited for:
+    until then it may still answer, or notice who has gone."""
+    os.kill(pid, number)
+    while number == signal.SIGSTOP and alive(pid) and any(state not in "TtZX" for state in states_of_threads(pid)):
+        time.sleep(0.001)
+
+
+def states_of_threads(pid):
+    states = []
+    for path in glob.glob(f"/proc/{pid}/task/*/stat"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                states.append(file.read().rpartition(")")[2].split()[0])
+        except OSError:
+            continue  # it has ended
+    return states
 
 
 def keep(command):

@@ -19,7 +19,7 @@ import time
 import traceback
 
 # pylint: disable=unused-import
-from engine import alive
+from engine import alive, send_signal
 from host import (
     BACKEND,
     ENGINE,
@@ -41,7 +41,8 @@ from wire import LEGACY, MODERN, PREFIX, Wire
 
 LATEST_LEGACY = LEGACY[-1]
 
-ANSWER_SECONDS = 60.0  # for sanitised builds on a busy machine; the deadline of every wait
+BUDGET_SECONDS = 100  # for a call, which is answered before the wait for it is over
+ANSWER_SECONDS = 120.0  # for sanitised builds on a busy machine; the deadline of every wait
 
 
 def modern_meta(version=MODERN, capabilities=None):
@@ -354,7 +355,7 @@ class Process:
         if runtime_dir is None:
             self.own_dir = runtime_dir = temporary_directory()
         self.runtime_dir = runtime_dir
-        environment = {"CLOISTER_RESULTS": "structured", **os.environ, **(env or {})}
+        environment = {"CLOISTER_RESULTS": "structured", "CLOISTER_SYNC_BUDGET_SECONDS": str(BUDGET_SECONDS), **os.environ, **(env or {})}
         command = [*prefix, program or os.environ["CLOISTER"], "--runtime-dir", runtime_dir, *options]
         self.log = []
         self.started = time.monotonic()

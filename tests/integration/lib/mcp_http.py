@@ -271,7 +271,7 @@ class HttpSide:
             return next((found[0] for found in lines if found), None)
 
         self.clients = []
-        self.place = Place(poll("the server says where it listens", url, 30), authority)
+        self.place = Place(poll("the server says where it listens", url), authority)
 
     def client(self, version=None, kind=HttpClient, **how):
         """Another client, with a session of this revision if one is given."""

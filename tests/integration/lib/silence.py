@@ -5,6 +5,7 @@ import os
 import signal
 import time
 
+from engine import send_signal
 from tap import contains, equal, poll
 
 BUDGET_SECONDS = 3
@@ -30,7 +31,7 @@ def told_and_kept(server, sandbox, stop, go_on):
     server.run("before = 'state'", sandbox_id=sandbox)
     endless = server.run("echo shown; while :; do sleep 1; done", sandbox_id=sandbox, language="bash", timeout_seconds=DEADLINE_SECONDS)
     equal(endless["status"], "running")
-    equal(poll("it shows something", lambda: get(server, endless["execution_id"])["structuredContent"]["stdout"], 30), "shown\n")
+    poll("it shows something", lambda: get(server, endless["execution_id"])["structuredContent"]["stdout"] == "shown\n")
     stop()
     try:
         given = server.start_call("execute_code", sandbox_id=sandbox, code="print(before)")
@@ -46,16 +47,16 @@ def told_and_kept(server, sandbox, stop, go_on):
         contains(failed["message"], "not known to have ended")
         # longer than the deadline, and than all timeouts
         poll("the worker has given up a stream", lambda: any("trying again" in line for line in server.log), HELD_SECONDS)
-        poll("it is said that it does not answer", lambda: "does not answer at the moment" in get(server, endless["execution_id"])["content"][0]["text"], 60)
-        poll("its deadline is behind it", lambda: get(server, endless["execution_id"])["structuredContent"]["duration_ms"] > OVERDUE_MS, 60)
+        poll("it is said that it does not answer", lambda: "does not answer at the moment" in get(server, endless["execution_id"])["content"][0]["text"])
+        poll("its deadline is behind it", lambda: get(server, endless["execution_id"])["structuredContent"]["duration_ms"] > OVERDUE_MS)
         result = get(server, endless["execution_id"])
         equal((result["structuredContent"]["status"], result["structuredContent"]["stdout"]), ("running", "shown\n"))
         assert "close" not in result["content"][0]["text"], result
     finally:
         go_on()
-    done = poll("the end of what had a deadline", lambda: over(server, endless["execution_id"]), 60)
+    done = poll("the end of what had a deadline", lambda: over(server, endless["execution_id"]))
     equal((done["status"], done["stdout"]), ("timeout", "shown\n"))
-    done = poll("the end of what was given meanwhile", lambda: over(server, waiting["execution_id"]), 60)
+    done = poll("the end of what was given meanwhile", lambda: over(server, waiting["execution_id"]))
     equal((done["status"], done["stdout"]), ("ok", "state\n"))
     assert "unconfirmed" not in done, done
     equal(server.run("before", sandbox_id=sandbox)["result"], "'state'")
@@ -71,11 +72,11 @@ def taken_over_and_kept(named, stop, go_on):
         first.run(f"before = {name!r}", sandbox_id=name)
         code = "echo shown; while :; do sleep 1; done"
         endless[name] = first.run(code, sandbox_id=name, language="bash", timeout_seconds=600)["execution_id"]
-        poll("it shows something", lambda n=name: get(first, endless[n])["structuredContent"]["stdout"] == "shown\n", 30)
+        poll("it shows something", lambda n=name: get(first, endless[n])["structuredContent"]["stdout"] == "shown\n")
     worker = first.worker_pid(boxes["torn"])
     stop(boxes.values())
     try:
-        os.kill(worker, signal.SIGSTOP)
+        send_signal(worker, signal.SIGSTOP)
         first.kill()
         os.kill(worker, signal.SIGKILL)
         second = named(first.runtime_dir)
@@ -97,11 +98,11 @@ def taken_over_and_kept(named, stop, go_on):
     finally:
         go_on()
     for name in boxes:
-        done = poll("the end of what was given meanwhile", lambda n=name: over(second, given[n]), 60)
+        done = poll("the end of what was given meanwhile", lambda n=name: over(second, given[n]))
         equal((done["status"], done["stdout"]), ("ok", name + "\n"))
         result = get(second, endless[name])["structuredContent"]
         equal((result["status"], result["stdout"]), ("running", "shown\n"))
         second.start_call("cancel_execution", execution_id=endless[name]).wait()
-        equal(poll("its end", lambda n=name: over(second, endless[n]), 60)["status"], "cancelled")
+        equal(poll("its end", lambda n=name: over(second, endless[n]))["status"], "cancelled")
         equal(second.run("before", sandbox_id=name)["result"], repr(name))
     return second

@@ -150,7 +150,7 @@ class Held:
         return self
 
     def asked(self, name):
-        poll(f"the index is asked for {name}", lambda: self.index.asked_for(f"/files/{name}-"), 60)
+        poll(f"the index is asked for {name}", lambda: self.index.asked_for(f"/files/{name}-"))
 
     def release(self):
         self.index.held.set()
