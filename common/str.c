@@ -139,20 +139,25 @@ int utf8_add_lossy(struct buf *out, const char *data, size_t len, struct err *er
     return 0;
 }
 
+int random_bytes(void *out, size_t len, struct err *err)
+{
+    for (size_t have = 0; have < len;) {
+        ssize_t n = getrandom((char *)out + have, len - have, 0);
+        if (n < 0 && errno != EINTR) {
+            return err_sys(err, ERR_INTERNAL, errno, "no random numbers");
+        }
+        have += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
 int random_id(char *out, size_t chars, struct err *err)
 {
     static const char alphabet[33] = "abcdefghijklmnopqrstuvwxyz234567";
-    for (size_t i = 0; i < chars; i++) {
-        unsigned char byte;
-        ssize_t n;
-        do {
-            n = getrandom(&byte, 1, 0);
-        } while (n < 0 && errno == EINTR);
-        if (n != 1) {
-            return err_sys(err, ERR_INTERNAL, errno, "no random numbers");
-        }
-        out[i] = alphabet[byte & 31];
+    int rc = random_bytes(out, chars, err);
+    for (size_t i = 0; rc == 0 && i < chars; i++) {
+        out[i] = alphabet[(unsigned char)out[i] & 31];
     }
-    out[chars] = '\0';
-    return 0;
+    out[rc == 0 ? chars : 0] = '\0';
+    return rc;
 }

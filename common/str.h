@@ -31,6 +31,9 @@ bool utf8_valid(const char *data, size_t len);
  * end of data is replaced too. */
 int utf8_add_lossy(struct buf *out, const char *data, size_t len, struct err *err) WARN_UNUSED;
 
+/* Unguessable bytes. -ERR_INTERNAL if the kernel gives none. */
+int random_bytes(void *out, size_t len, struct err *err) WARN_UNUSED;
+
 /* Fills out[] with `chars` random characters of [a-z2-7] (5 bits each) and a NUL. Unguessable. */
 int random_id(char *out, size_t chars, struct err *err) WARN_UNUSED;
 

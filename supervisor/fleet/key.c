@@ -5,28 +5,20 @@
  * become readable or be somebody's mistake, and clients hold what the old key signed. If the disk
  * is full, no part of a key appears under its name (file_replace()).
  */
-#include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/str.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/internal.h"
 
 static int make_key(const char *path, unsigned char key[FLEET_KEY_BYTES], struct err *err)
 {
-    size_t len = 0;
-    while (len < FLEET_KEY_BYTES) {
-        ssize_t n = getrandom(key + len, FLEET_KEY_BYTES - len, 0);
-        if (n < 0 && errno != EINTR) {
-            return err_sys(err, ERR_INTERNAL, errno, "no random numbers");
-        }
-        len += n > 0 ? (size_t)n : 0;
-    }
-    return file_replace(path, key, FLEET_KEY_BYTES, 0600, err);
+    int rc = random_bytes(key, FLEET_KEY_BYTES, err);
+    return rc < 0 ? rc : file_replace(path, key, FLEET_KEY_BYTES, 0600, err);
 }
 
 int fleet_key(struct fleet *f, unsigned char ret[FLEET_KEY_BYTES], struct err *err)

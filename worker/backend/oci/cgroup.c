@@ -31,6 +31,8 @@
 #define PROC_FILE_MAX (1u << 20) /* mountinfo of a host with thousands of containers */
 #define SOCKETS_FILE  "memory.kmem.tcp.limit_in_bytes" /* of UDP, too, in spite of its name */
 #define FIGURES_MAX   (16u << 10)
+#define KILLS_MAX     512 /* of the file that counts kills for memory */
+#define KILLS_KEY     "oom_kill"
 #define NEST_MAX      4 /* levels below a sandbox's group: runtimes make one at most */
 
 /* Reads a small file into a fresh NUL-terminated string; NULL if that cannot be done. */
@@ -330,14 +332,10 @@ int oci_cgroup_join(const char *fs_root, const struct oci_cgroup_host *host, pid
     return any ? 0 : err_set(err, ERR_ENGINE, "%s has no control group of its own", container);
 }
 
-/* The number after `key` at the start of a line, or the whole file's number if key is NULL. */
-static uint64_t figure(const char *dir, const char *name, const char *key)
+/* The number after `key` at the start of a line, or the first number if key is NULL. Changes the
+ * text. */
+static uint64_t figure_in(char *text, const char *key)
 {
-    char path[OCI_CGROUP_PATH_MAX * 2];
-    if (dir[0] == '\0' || !join_path(path, sizeof(path), dir, "/", name)) {
-        return 0;
-    }
-    CLEANUP_FREE char *text = read_cgroup_file(path, FIGURES_MAX);
     char *cursor = text;
     for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
         unsigned long long value;
@@ -352,9 +350,37 @@ static uint64_t figure(const char *dir, const char *name, const char *key)
     return 0;
 }
 
-uint64_t oci_cgroup_oom_kills(const struct oci_cgroup_dirs *dirs)
+static uint64_t figure(const char *dir, const char *name, const char *key)
 {
-    return figure(dirs->memory, dirs->unified ? "memory.events" : "memory.oom_control", "oom_kill");
+    char path[OCI_CGROUP_PATH_MAX * 2];
+    if (dir[0] == '\0' || !join_path(path, sizeof(path), dir, "/", name)) {
+        return 0;
+    }
+    CLEANUP_FREE char *text = read_cgroup_file(path, FIGURES_MAX);
+    return figure_in(text, key);
+}
+
+static const char *kills_file(const struct oci_cgroup_dirs *dirs)
+{
+    return dirs->unified ? "memory.events" : "memory.oom_control";
+}
+
+int oci_cgroup_open_kills(const struct oci_cgroup_dirs *dirs)
+{
+    char path[OCI_CGROUP_PATH_MAX * 2];
+    if (dirs->memory[0] == '\0' ||
+        !join_path(path, sizeof(path), dirs->memory, "/", kills_file(dirs))) {
+        return -1;
+    }
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+uint64_t oci_cgroup_kills(int fd)
+{
+    char text[KILLS_MAX];
+    ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    return figure_in(text, KILLS_KEY);
 }
 
 int oci_cgroup_limit_sockets(const struct oci_cgroup_dirs *dirs, uint64_t bytes, struct err *err)
@@ -369,7 +395,7 @@ void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *
             .memory_bytes = figure(dirs->memory, "memory.current", NULL),
             .cpu_us = figure(dirs->cpu, "cpu.stat", "usage_usec"),
             .pids = figure(dirs->pids, "pids.current", NULL),
-            .oom_kills = oci_cgroup_oom_kills(dirs),
+            .oom_kills = figure(dirs->memory, kills_file(dirs), KILLS_KEY),
         };
         return;
     }
@@ -377,7 +403,7 @@ void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *
         .memory_bytes = figure(dirs->memory, "memory.usage_in_bytes", NULL),
         .cpu_us = figure(dirs->cpu, "cpuacct.usage", NULL) / 1000,
         .pids = figure(dirs->pids, "pids.current", NULL),
-        .oom_kills = oci_cgroup_oom_kills(dirs),
+        .oom_kills = figure(dirs->memory, kills_file(dirs), KILLS_KEY),
     };
 }
 

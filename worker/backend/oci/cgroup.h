@@ -66,7 +66,11 @@ int oci_cgroup_limit_sockets(const struct oci_cgroup_dirs *dirs, uint64_t bytes,
 
 /* Figures that cannot be read are 0. */
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage);
-uint64_t oci_cgroup_oom_kills(const struct oci_cgroup_dirs *dirs);
+
+/* The file that counts processes killed for memory, so that the count can be read before each run
+ * with one system call; -1 if there is none. The caller closes it. */
+int oci_cgroup_open_kills(const struct oci_cgroup_dirs *dirs);
+uint64_t oci_cgroup_kills(int fd);
 
 /* Kills all processes in the cgroupfs groups of this container and removes the groups. True when
  * none is left; otherwise retry in a few milliseconds. */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/fd.h"
 #include "common/cleanup.h"
 #include "worker/backend/agent_socket.h"
 #include "worker/backend/backend.h"
@@ -39,6 +40,7 @@ struct oci {
     struct oci_box box; /* box of the last spec; all NULL before the first */
     bool known;         /* created or attached: */
     struct oci_cgroup_dirs dirs;
+    int kills_fd; /* counts kills for memory; -1: nothing does */
 
     /* Running operations, at most one of each kind. */
     struct oci_create *creating;
@@ -72,6 +74,7 @@ static struct backend *oci_open(uv_loop_t *loop)
 {
     struct oci *o = alloc_one(struct oci);
     o->base.ops = &backend_oci;
+    o->kills_fd = -1;
     tasks_init(&o->tasks, loop);
     return &o->base;
 }
@@ -89,6 +92,8 @@ static void adopt(struct oci *o, pid_t pid)
     oci_cgroup_detect("", geteuid() == 0, host);
     oci_cgroup_find("", host, pid, o->box.container, &o->dirs);
     free(host);
+    fd_close(&o->kills_fd);
+    o->kills_fd = oci_cgroup_open_kills(&o->dirs);
     o->known = true;
 }
 
@@ -101,6 +106,7 @@ static void on_empty(void *arg)
     void *closed_arg = o->closed_arg;
     oci_box_finish(&o->box);
     spec_copy_finish(&o->end_spec);
+    fd_close(&o->kills_fd);
     free(o);
     closed(closed_arg);
 }
@@ -365,7 +371,7 @@ static bool oci_oom_kills(struct backend *b, uint64_t *ret)
 {
     const struct oci *o = oci_of(b);
     if (o->known) {
-        *ret = oci_cgroup_oom_kills(&o->dirs);
+        *ret = oci_cgroup_kills(o->kills_fd);
     }
     return o->known;
 }

@@ -119,6 +119,17 @@ static void no_cgroups_at_all(void **state)
     assert_false(h.memory || h.cpu || h.pids || h.parent_writable);
 }
 
+/* The file stays open, and what it says is read anew each time. */
+static void check_kills(const struct oci_cgroup_dirs *dirs, uint64_t wanted)
+{
+    int fd = oci_cgroup_open_kills(dirs);
+    assert_true(fd >= 0);
+    assert_int_equal(oci_cgroup_kills(fd), wanted);
+    assert_int_equal(oci_cgroup_kills(fd), wanted);
+    close(fd);
+    assert_int_equal(oci_cgroup_kills(-1), 0);
+}
+
 static void figures_of_version_1(void **state)
 {
     struct tree *t = *state;
@@ -141,6 +152,7 @@ static void figures_of_version_1(void **state)
     assert_int_equal(usage.cpu_us, 5000);
     assert_int_equal(usage.pids, 7);
     assert_int_equal(usage.oom_kills, 3);
+    check_kills(&dirs, 3);
 }
 
 static void figures_of_version_2(void **state)
@@ -164,6 +176,7 @@ static void figures_of_version_2(void **state)
     assert_int_equal(usage.cpu_us, 123);
     assert_int_equal(usage.pids, 0); /* no such file */
     assert_int_equal(usage.oom_kills, 1);
+    check_kills(&dirs, 1);
 }
 
 static void figures_of_others_are_not_taken(void **state)
