@@ -46,6 +46,7 @@ struct backend_row {
     bool has_engine;     /* its sandboxes are kept by something that is somewhere: a struct place */
     bool is_its_runtime; /* people know it by its runtimes: with auto, --runtime means it */
     bool trial_leaves;   /* a trial that was cut off may leave something, which is to be swept */
+    bool changes_limits; /* memory and CPU of a sandbox that runs can be changed */
     enum backend_images images;
     enum confine_role worker_role; /* what its workers give up, see confine.h */
     const char *engine_variables[BACKEND_VARIABLES_MAX]; /* environment that names its place */

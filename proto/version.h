@@ -13,11 +13,12 @@
  *   9  entries of a listing tell symlinks that lead to a directory
  *  10  input for what runs, and terminals
  *  11  START has no size of a terminal
+ *  12  a sandbox of the pool gets the limits of whom it is given to
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     11
+#define PROTO_VERSION     12
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

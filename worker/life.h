@@ -65,6 +65,12 @@ struct worker {
     struct buf opened;     /* the OPENED that everybody gets, encoded */
     struct err gone_cause; /* why the sandbox ended by itself */
 
+    struct {
+        struct ipc_request *request; /* a LIMITS that is being answered; else NULL */
+        uint64_t seq;
+        uint64_t memory_bytes, cpu_milli;
+    } relimit;
+
     /* Who works for it. */
     struct backend *backend;
     struct progress *progress;

@@ -417,6 +417,11 @@ void operations_input(struct operations *o, struct ipc_request *request, const s
     ask_for(o, request, m, on_agent_reply);
 }
 
+void operations_set_memory(struct operations *o, uint64_t memory_bytes)
+{
+    o->setup.memory_bytes = memory_bytes;
+}
+
 /* ---- progress and life ---------------------------------------------------------------------- */
 
 void operations_running(struct operations *o, const struct msg_running *m)

@@ -41,6 +41,9 @@ void operations_status(struct operations *o, struct ipc_request *request, const 
 void operations_input(struct operations *o, struct ipc_request *request, const struct msg *m);
 void operations_list(struct operations *o, struct ipc_request *request, const struct msg *m);
 
+/* The sandbox has another limit of memory now. */
+void operations_set_memory(struct operations *o, uint64_t memory_bytes);
+
 /* Progress that the agent link tells. */
 void operations_running(struct operations *o, const struct msg_running *m);
 

@@ -19,6 +19,7 @@
 #include "proto/version.h"
 #include "worker/life.h"
 #include "worker/probed.h"
+#include "worker/relimit.h"
 #include "worker/spec.h"
 
 #define CONTEXTS  64    /* requests without an answer at a time */
@@ -276,7 +277,7 @@ static const struct rule rules[] = {
     {MSG_PING, ANY, handle_ping},         {MSG_STATUS, OPEN, handle_status},
     {MSG_CLOSE, ANY, handle_close},       {MSG_SWEEP, NEW, handle_sweep},
     {MSG_PROGRESS, ANY, handle_progress}, {MSG_OPS, OPEN, handle_ops},
-    {MSG_INPUT, OPEN, handle_input},
+    {MSG_INPUT, OPEN, handle_input},      {MSG_LIMITS, OPEN, relimit},
 };
 
 /* ---- the link to the supervisor ------------------------------------------------------------- */

@@ -402,6 +402,16 @@ static int ops(struct agent *a, struct link *l, const struct msg *m, struct err 
     return 0;
 }
 
+/* Control groups hold the sandbox to them; an interpreter that is started later is told how much
+ * memory there is. */
+static int limits(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    struct msg reply = msg_answer(m->type, m->seq);
+    a->config.spawn.memory_bytes = m->limits.memory_bytes;
+    agent_send(a, l, &reply);
+    return 0;
+}
+
 static int accept_shutdown(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
     a->stopping = true;
@@ -421,6 +431,7 @@ static const struct handler handlers[] = {
     {MSG_WAIT, false, wait_for}, {MSG_CANCEL, false, cancel},
     {MSG_STATUS, false, status}, {MSG_SHUTDOWN, false, accept_shutdown},
     {MSG_OPS, false, ops},       {MSG_INPUT, false, input},
+    {MSG_LIMITS, false, limits},
 };
 
 int agent_request(struct agent *a, struct link *l, const struct msg *m, struct err *err)

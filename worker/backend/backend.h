@@ -182,6 +182,12 @@ struct backend_ops {
      * false if there is no sandbox. NULL if the backend would have to ask an engine. */
     bool (*oom_kills)(struct backend *b, uint64_t *ret);
 
+    /* Changes memory and CPU of a running sandbox to those of spec->limits, whose others are as
+     * they were. -ERR_CONFIG: here they cannot be changed, and nothing has been; after any other
+     * error it is not known which they are. NULL if the backend never can. */
+    void (*limit)(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
+                  void *arg);
+
     /* Ends the sandbox and removes everything that create made, also after attach, and also the
      * remains of an unfinished creation (then the caller sets spec). Files whose removal takes long
      * may be left in spec->dir, which the caller removes next. Idempotent; an absent sandbox is a

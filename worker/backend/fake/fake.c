@@ -21,6 +21,8 @@
  *     usage=oom              the backend counts one memory kill
  *     usage=coarse:N         the same for N, and it says that it cannot count
  *     usage=hang             figures never come
+ *     limit=fail             the limits cannot be changed
+ *     limit=hang             that never ends
  *     destroy=fail           removal fails              destroy=hang    it never ends
  *     destroy=slow:MS        it takes that long
  */
@@ -562,6 +564,33 @@ static void fake_usage(struct backend *b, backend_usage_fn done, void *arg)
     l->figures.pids = find_pid(f, &l->err) > 0 ? 1 : 0;
 }
 
+static void run_limit(struct later *l)
+{
+    backend_done_fn done = l->done;
+    void *arg = l->arg;
+    int rc = l->rc;
+    struct err err = l->err;
+    drop_fake_later(l);
+    done(arg, rc, rc < 0 ? &err : NULL, "");
+}
+
+/* It has no limits, so any will do. */
+static void fake_limit(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
+                       void *arg)
+{
+    struct fake *f = fake_of(b);
+    (void)spec;
+    if (fault(f, "limit=hang", NULL)) {
+        return;
+    }
+    struct later *l = later(f, run_limit, 0);
+    l->done = done;
+    l->arg = arg;
+    if (fault(f, "limit=fail", NULL)) {
+        l->rc = err_set(&l->err, ERR_CONFIG, "limits cannot be changed, as ordered");
+    }
+}
+
 static void run_destroy(struct later *l)
 {
     struct fake *f = l->fake;
@@ -636,6 +665,7 @@ const struct backend_ops backend_fake = {
     .attach = fake_attach,
     .stream = fake_stream,
     .usage = fake_usage,
+    .limit = fake_limit,
     .destroy = fake_destroy,
     .close = fake_close,
 };

@@ -33,7 +33,8 @@
 #define FIGURES_MAX   (16u << 10)
 #define KILLS_MAX     512 /* of the file that counts kills for memory */
 #define KILLS_KEY     "oom_kill"
-#define NEST_MAX      4 /* levels below a sandbox's group: runtimes make one at most */
+#define QUOTA_MIN_US  1000 /* the kernel refuses less */
+#define NEST_MAX      4    /* levels below a sandbox's group: runtimes make one at most */
 
 /* Reads a small file into a fresh NUL-terminated string; NULL if that cannot be done. */
 static char *read_cgroup_file(const char *path, size_t max_bytes)
@@ -296,11 +297,10 @@ bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pi
     return ret_dirs->memory[0] != '\0' || ret_dirs->cpu[0] != '\0' || ret_dirs->pids[0] != '\0';
 }
 
-static int write_group_file(const char *dir, const char *name, uint64_t value, enum err_code code,
+static int write_group_text(const char *dir, const char *name, const char *text, enum err_code code,
                             struct err *err)
 {
-    char path[OCI_CGROUP_PATH_MAX * 2], text[24];
-    int len = snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    char path[OCI_CGROUP_PATH_MAX * 2];
     if (!join_path(path, sizeof(path), dir, "/", name)) {
         return err_set(err, code, "the name of a control group is too long: %.256s", dir);
     }
@@ -308,7 +308,16 @@ static int write_group_file(const char *dir, const char *name, uint64_t value, e
     if (fd < 0) {
         return err_sys(err, code, errno, "%s", path);
     }
-    return fd_write_all(fd, text, (size_t)len, err);
+    int rc = fd_write_all(fd, text, strlen(text), err);
+    return rc < 0 ? err_wrap(err, "%s", path) : 0;
+}
+
+static int write_group_file(const char *dir, const char *name, uint64_t value, enum err_code code,
+                            struct err *err)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    return write_group_text(dir, name, text, code, err);
 }
 
 int oci_cgroup_join(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
@@ -386,6 +395,62 @@ uint64_t oci_cgroup_kills(int fd)
 int oci_cgroup_limit_sockets(const struct oci_cgroup_dirs *dirs, uint64_t bytes, struct err *err)
 {
     return write_group_file(dirs->memory, SOCKETS_FILE, bytes, ERR_IO, err);
+}
+
+uint64_t oci_cgroup_quota_us(uint64_t cpu_milli)
+{
+    uint64_t quota = cpu_milli * (OCI_CGROUP_PERIOD_US / 1000);
+    return quota < QUOTA_MIN_US ? QUOTA_MIN_US : quota;
+}
+
+static int change_cpu(const char *dir, bool unified, uint64_t cpu_milli, struct err *err)
+{
+    char text[48];
+    unsigned long long quota = oci_cgroup_quota_us(cpu_milli);
+    snprintf(text, sizeof(text), unified ? "%llu %u" : "%llu", quota, OCI_CGROUP_PERIOD_US);
+    return write_group_text(dir, unified ? "cpu.max" : "cpu.cfs_quota_us", text, ERR_IO, err);
+}
+
+/* In version 1 the limit of memory may never be above that of memory with swap, so which one is
+ * written first depends on the direction. In version 2 the limit of swap is one of its own, and
+ * stays. */
+static int change_memory(const char *dir, bool unified, const struct oci_cgroup_change *c,
+                         struct err *err)
+{
+    static const char with_swap[] = "memory.memsw.limit_in_bytes";
+    static const char alone[] = "memory.limit_in_bytes";
+    if (unified) {
+        return write_group_file(dir, "memory.max", c->memory_bytes, ERR_IO, err);
+    }
+    bool more = c->memory_bytes > c->memory_from;
+    int rc = c->swap && more ? write_group_file(dir, with_swap, c->memory_bytes, ERR_IO, err) : 0;
+    rc = rc < 0 ? rc : write_group_file(dir, alone, c->memory_bytes, ERR_IO, err);
+    return rc == 0 && c->swap && !more
+               ? write_group_file(dir, with_swap, c->memory_bytes, ERR_IO, err)
+               : rc;
+}
+
+int oci_cgroup_change(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
+                      const char *container, const struct oci_cgroup_change *change,
+                      struct err *err)
+{
+    bool unified = host->version == OCI_CGROUP_VERSION_2;
+    CLEANUP_FREE char *text = read_groups(fs_root, pid);
+    char memory[OCI_CGROUP_PATH_MAX] = "", cpu[OCI_CGROUP_PATH_MAX] = "";
+    if (text != NULL) {
+        locate(fs_root, host, text, unified ? NULL : "memory", container, memory);
+        locate(fs_root, host, text, unified ? NULL : "cpu", container, cpu);
+    }
+    if ((change->memory && memory[0] == '\0') || (change->cpu && cpu[0] == '\0')) {
+        return err_set(err, ERR_CONFIG, "%s has no control group of its own", container);
+    }
+    uint64_t had = figure(memory, unified ? "memory.max" : "memory.limit_in_bytes", NULL);
+    if (change->memory && had != change->memory_from) {
+        return err_set(err, ERR_CONFIG, "the memory of %s is not limited by its control group",
+                       container);
+    }
+    int rc = change->cpu ? change_cpu(cpu, unified, change->cpu_milli, err) : 0;
+    return rc == 0 && change->memory ? change_memory(memory, unified, change, err) : rc;
 }
 
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage)

@@ -64,6 +64,25 @@ int oci_cgroup_join(const char *fs_root, const struct oci_cgroup_host *host, pid
 int oci_cgroup_limit_sockets(const struct oci_cgroup_dirs *dirs, uint64_t bytes,
                              struct err *err) WARN_UNUSED;
 
+/* What a share of the processors is in the words of the kernel. */
+#define OCI_CGROUP_PERIOD_US 100000u
+uint64_t oci_cgroup_quota_us(uint64_t cpu_milli);
+
+/* Other limits for a container that runs. */
+struct oci_cgroup_change {
+    bool memory, swap;                  /* change this; and memory with swap */
+    uint64_t memory_from, memory_bytes; /* what it has, and what it shall have */
+    bool cpu;
+    uint64_t cpu_milli;
+};
+
+/* Writes them into the groups of the container, of which `pid` is a process. -ERR_CONFIG: its
+ * groups were not found, or memory is not limited there as it should be, so nothing was changed.
+ * -ERR_IO: the kernel does not take them. */
+int oci_cgroup_change(const char *fs_root, const struct oci_cgroup_host *host, pid_t pid,
+                      const char *container, const struct oci_cgroup_change *change,
+                      struct err *err) WARN_UNUSED;
+
 /* Figures that cannot be read are 0. */
 void oci_cgroup_usage(const struct oci_cgroup_dirs *dirs, struct backend_usage *ret_usage);
 

@@ -7,6 +7,7 @@
  *   root.c    what it sees as /        ../seccomp.c  which system calls it may make
  *   cgroup.c  limits and figures       host.c      ids and other facts
  *   net.c     a sandbox's network      packages.c  its package directory
+ *   change.c  other limits for one that runs
  *
  * All state that matters is on disk (../record.c) or in the kernel, so an object can be opened on a
  * sandbox of another worker. The object caches it: the process, its cgroups, and the directory with
@@ -22,6 +23,7 @@
 #include "worker/backend/agent_socket.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/oci/box.h"
+#include "worker/backend/oci/change.h"
 #include "worker/backend/oci/create.h"
 #include "worker/backend/oci/end.h"
 #include "worker/backend/oci/net.h"
@@ -40,7 +42,8 @@ struct oci {
     struct oci_box box; /* box of the last spec; all NULL before the first */
     bool known;         /* created or attached: */
     struct oci_cgroup_dirs dirs;
-    int kills_fd; /* counts kills for memory; -1: nothing does */
+    int kills_fd;                 /* counts kills for memory; -1: nothing does */
+    struct backend_limits limits; /* those it has */
 
     /* Running operations, at most one of each kind. */
     struct oci_create *creating;
@@ -53,6 +56,10 @@ struct oci {
     void *stream_arg;
     backend_usage_fn usage_done;
     void *usage_arg;
+    struct oci_change *changing;
+    struct backend_limits change_limits;
+    backend_done_fn change_done;
+    void *change_arg;
     struct oci_end *ending;
     struct spec_copy end_spec;    /* set while ending */
     backend_done_fn destroy_done; /* set from the call of destroy to its end */
@@ -84,6 +91,7 @@ static void name_box(struct oci *o, const struct backend_spec *spec)
     oci_box_finish(&o->box);
     oci_box_init(&o->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
     o->known = false;
+    o->limits = spec->limits;
 }
 
 static void adopt(struct oci *o, pid_t pid)
@@ -116,6 +124,8 @@ static void close_tasks(struct oci *o)
     tasks_close(&o->tasks, on_empty, o);
     oci_create_free(o->creating);
     oci_end_free(o->ending);
+    oci_change_free(o->changing);
+    o->changing = NULL;
     o->creating = NULL;
     o->ending = NULL;
 }
@@ -376,6 +386,29 @@ static bool oci_oom_kills(struct backend *b, uint64_t *ret)
     return o->known;
 }
 
+/* ---- limits --------------------------------------------------------------------------------- */
+
+static void on_oci_changed(void *arg, int rc, const struct err *err)
+{
+    struct oci *o = arg;
+    o->changing = NULL;
+    if (rc == 0) {
+        o->limits = o->change_limits;
+    }
+    o->change_done(o->change_arg, rc, err, "");
+}
+
+static void oci_limit(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
+                      void *arg)
+{
+    struct oci *o = oci_of(b);
+    const struct oci_change_options options = {.box = &o->box, .spec = spec, .from = &o->limits};
+    o->change_limits = spec->limits;
+    o->change_done = done;
+    o->change_arg = arg;
+    o->changing = oci_change_start(&o->tasks, &options, on_oci_changed, o);
+}
+
 /* ---- close ---------------------------------------------------------------------------------- */
 
 static void oci_closed_by_nobody(void *arg)
@@ -405,6 +438,7 @@ const struct backend_ops backend_oci = {
     .stream = oci_stream,
     .usage = oci_usage,
     .oom_kills = oci_oom_kills,
+    .limit = oci_limit,
     .destroy = oci_destroy,
     .close = oci_close,
 };

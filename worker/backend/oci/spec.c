@@ -27,9 +27,6 @@
 #include "worker/backend/sandbox_defaults.h"
 #include "worker/backend/seccomp.h"
 
-#define CPU_PERIOD_US 100000
-#define CPU_QUOTA_MIN 1000 /* the kernel refuses less */
-
 static void append_oci_number(cJSON *array, const char *flag, uint64_t value)
 {
     char text[24];
@@ -329,10 +326,9 @@ static void add_resources(cJSON *linux, const struct oci_spec_input *in)
         }
     }
     if (mode->cpu) {
-        uint64_t quota = limits->cpu_milli * (CPU_PERIOD_US / 1000);
         cJSON *cpu = json_build_object(resources, "cpu");
-        json_build_number(cpu, "quota", (quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota));
-        json_build_number(cpu, "period", CPU_PERIOD_US);
+        json_build_number(cpu, "quota", oci_cgroup_quota_us(limits->cpu_milli));
+        json_build_number(cpu, "period", OCI_CGROUP_PERIOD_US);
     }
     if (mode->pids) {
         cJSON *pids = json_build_object(resources, "pids");
