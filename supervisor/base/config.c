@@ -23,6 +23,7 @@
 #include "supervisor/base/image.h"
 #include "supervisor/base/local_file.h"
 #include "supervisor/base/options.h"
+#include "supervisor/base/pool_option.h"
 #include "supervisor/base/share.h"
 
 #define HTTP_INSTANCE "main"
@@ -302,6 +303,9 @@ static int check_together(const struct config *c, struct err *err)
                        ", or at least --memory-mb %" PRIu64,
                        c->disk_mb, c->memory_mb, room_disk_max(c->memory_mb << 20) >> 20,
                        room_memory_min(c->disk_mb << 20) >> 20);
+    }
+    if (pool_option_check(c, err) < 0) {
+        return err_wrap(err, "--pool");
     }
     struct view dir;
     bool writable = false;

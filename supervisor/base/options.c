@@ -100,6 +100,10 @@ const struct option options[] = {
     /* ---- what is offered ---- */
     {"max-sandboxes", OPTION_TOPIC_OFFER, OPTION_NUMBER, FIELD(max_sandboxes), "32", 1, 4096, "N",
      "most sandboxes at a time", NULL},
+    {"pool", OPTION_TOPIC_OFFER, OPTION_TEXT, FIELD(pool), "auto", 0, 0, "N[:IMAGE]",
+     "sandboxes that are made in advance, so that a new one is there at once; at most --max-sandboxes, to which they give "
+     "way; of IMAGE, as --image has it, else of --image; the first is made when a call has needed a sandbox; 0: none; "
+     "auto: 1, with --http 4", NULL},
     {"max-calls", OPTION_TOPIC_OFFER, OPTION_NUMBER, FIELD(max_calls), "256", 1, 65536, "N",
      "most calls of one client in flight; more are refused with error -32010 until some have ended", NULL},
     {"compat", OPTION_TOPIC_OFFER, OPTION_LIST, FIELD(compat), "", 0, 0, "PROFILE",

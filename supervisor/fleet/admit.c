@@ -50,10 +50,16 @@ static int check_name(struct fleet *f, const char *owner, const char *name, stru
 
 /* Whether it counts against the limits: a failed one does not, nor one that is only being cleaned
  * up, nor an evicted one. Installers have a limit of their own. */
-static bool counts(const struct sandbox *s)
+static bool takes_room(const struct sandbox *s)
 {
     return !sandbox_is_installer(s) && sandbox_state(s) != SANDBOX_FAILED && !s->evicted &&
            !(sandbox_state(s) >= SANDBOX_CLOSING && s->made.state == MADE_DESTROYED);
+}
+
+/* Those of the pool give way, so they are in nobody's way. */
+static bool counts(const struct sandbox *s)
+{
+    return takes_room(s) && !sandbox_is_entry(s);
 }
 
 /* Whether it may be evicted. */
@@ -329,6 +335,20 @@ int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spe
         rc = check_room(f->host.config, spec, err, ret_hint);
     }
     return rc < 0 ? rc : take_place(f, owner, spec, err, ret_hint);
+}
+
+bool fleet_has_room(const struct fleet *f, uint64_t more_mb)
+{
+    const struct config *c = f->host.config;
+    const struct sandbox *s;
+    uint64_t count = more_mb > 0 ? 1 : 0;
+    uint64_t used_mb = more_mb;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        count += takes_room(s) ? 1 : 0;
+        used_mb += takes_room(s) ? memory_of(s) : 0;
+    }
+    return count <= c->max_sandboxes && used_mb <= c->memory_budget_mb;
 }
 
 void fleet_bound_tombstones(struct fleet *f)

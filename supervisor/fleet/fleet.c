@@ -24,6 +24,7 @@
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/host/runs.h"
 #include "supervisor/fleet/internal.h"
+#include "supervisor/fleet/pool.h"
 #include "supervisor/fleet/sandbox/adoption.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 #include "supervisor/fleet/state/sweep.h"
@@ -90,6 +91,13 @@ static void on_host_released(struct fleet_host *host)
     fleet_maybe_stopped((struct fleet *)host);
 }
 
+static void on_sandbox_gone(void *arg, struct sandbox *s)
+{
+    struct fleet *f = arg;
+    TAILQ_REMOVE(&f->sandboxes, s, node);
+    pool_look(f->pool);
+}
+
 struct fleet *fleet_create_for(uv_loop_t *loop, const struct config *config,
                                const struct fleet_runs *runs)
 {
@@ -106,6 +114,8 @@ struct fleet *fleet_create_for(uv_loop_t *loop, const struct config *config,
     f->stop_timer.data = f;
     f->engine = engine_create(&f->host);
     f->host.runs = runs;
+    const struct sandbox_setup setup = {&f->host, f->engine, on_sandbox_gone, f};
+    f->pool = pool_create(f, &setup);
     return f;
 }
 
@@ -137,12 +147,6 @@ void fleet_on_install(struct fleet *f, fleet_install_fn install, void *arg)
 }
 
 /* ---- taking over ---- */
-
-static void on_sandbox_gone(void *arg, struct sandbox *s)
-{
-    struct fleet *f = arg;
-    TAILQ_REMOVE(&f->sandboxes, s, node);
-}
 
 static void on_found(void *arg, struct sandbox *s)
 {
@@ -221,9 +225,10 @@ void fleet_retry_adoption(struct fleet *f)
 
 /* ---- finding ---- */
 
+/* For clients: what is in the pool is none of theirs. */
 static bool is_open(const struct sandbox *s)
 {
-    return sandbox_state(s) < SANDBOX_CLOSING;
+    return sandbox_state(s) < SANDBOX_CLOSING && !sandbox_is_entry(s);
 }
 
 static struct sandbox *find_id(struct fleet *f, const char *id)
@@ -303,7 +308,7 @@ void fleet_list(struct fleet *f, const char *owner,
     struct sandbox *s = TAILQ_FIRST(&f->sandboxes);
     while (s != NULL) {
         struct sandbox *next = TAILQ_NEXT(s, node);
-        if (strcmp(s->owner, owner) == 0 && !sandbox_is_installer(s)) {
+        if (strcmp(s->owner, owner) == 0 && !sandbox_is_installer(s) && !sandbox_is_entry(s)) {
             struct fleet_info info = sandbox_info(s);
             each(arg, &info);
         }
@@ -313,13 +318,47 @@ void fleet_list(struct fleet *f, const char *owner,
 
 /* ---- opening ---- */
 
-/* The first successful answer starts the sweep of dead servers. */
+/* A sandbox that is wanted, until it is there. What was asked for is kept if it comes out of the
+ * pool, since that may go wrong. */
 struct opening {
     struct fleet *fleet;
     fleet_info_fn done;
     fleet_progress_fn progress; /* may be NULL */
     void *arg;
+    struct sandbox *claimed; /* that of the pool, while it is being claimed */
+    struct fleet_spec spec;  /* if it is; its texts and the owner are ours */
+    char *owner;
 };
+
+static struct sandbox_setup setup_of(struct fleet *f)
+{
+    return (struct sandbox_setup){&f->host, f->engine, on_sandbox_gone, f};
+}
+
+static char *copy_text(const char *text)
+{
+    return text != NULL ? alloc_strdup(text) : NULL;
+}
+
+static void keep_spec(struct opening *o, const char *owner, const struct fleet_spec *spec)
+{
+    o->spec = *spec; /* without lists, or it would not be claimed */
+    o->spec.name = copy_text(spec->name);
+    o->spec.image = copy_text(spec->image);
+    o->spec.session = copy_text(spec->session);
+    o->owner = alloc_strdup(owner);
+}
+
+static void end_opening(struct opening *o)
+{
+    if (o->owner != NULL) {
+        free((char *)(uintptr_t)o->spec.name);
+        free((char *)(uintptr_t)o->spec.image);
+        free((char *)(uintptr_t)o->spec.session);
+        free(o->owner);
+    }
+    free(o);
+}
 
 static void on_fleet_progress(void *arg, const struct fleet_progress *progress)
 {
@@ -329,15 +368,57 @@ static void on_fleet_progress(void *arg, const struct fleet_progress *progress)
     }
 }
 
+static int make_sandbox(struct opening *o, const char *owner, const struct fleet_spec *spec,
+                        struct sandbox **ret, struct err *err);
+
+/* What the pool had was no good, so its owner gets another one. */
+static bool make_another(struct opening *o)
+{
+    struct err err = ERR_INIT;
+    struct sandbox *s = NULL;
+    if (o->fleet->host.stopping || make_sandbox(o, o->owner, &o->spec, &s, &err) < 0) {
+        return false;
+    }
+    pool_give_way(o->fleet->pool);
+    return true;
+}
+
+/* The first successful answer starts the sweep of dead servers, and the pool. */
 static void on_sandbox_opened(void *arg, int rc, const struct fleet_info *info,
                               const struct err *err, const char *hint)
 {
     struct opening *o = arg;
-    if (!o->fleet->host.stopping) {
-        sweep_run(o->fleet->sweep);
+    struct fleet *f = o->fleet;
+    struct sandbox *claimed = STEAL_PTR(o->claimed);
+    if (claimed != NULL) {
+        pool_taken(f->pool, claimed, rc, err);
+        if (rc < 0 && sandbox_claim_is_lost(claimed) && make_another(o)) {
+            return;
+        }
     }
+    if (!f->host.stopping) {
+        sweep_run(f->sweep);
+    }
+    if (rc == 0) {
+        pool_begin(f->pool);
+    }
+    pool_look(f->pool);
     o->done(o->arg, rc, info, err, hint);
-    free(o);
+    end_opening(o);
+}
+
+static int make_sandbox(struct opening *o, const char *owner, const struct fleet_spec *spec,
+                        struct sandbox **ret, struct err *err)
+{
+    struct fleet *f = o->fleet;
+    struct sandbox_setup setup = setup_of(f);
+    struct fleet_spec own = *spec;
+    own.progress = on_fleet_progress;
+    int rc = sandbox_create(&setup, owner, &own, on_sandbox_opened, o, ret, err);
+    if (rc == 0) {
+        TAILQ_INSERT_TAIL(&f->sandboxes, *ret, node);
+    }
+    return rc;
 }
 
 /* Finds the sandbox for which an installer works; the installer has the same root, and that
@@ -352,6 +433,30 @@ static int find_target(struct fleet *f, const char *id, struct sandbox **ret, st
         return err_set(err, ERR_GONE, "the sandbox is %s", sm_name(&s->sm));
     }
     *ret = s;
+    return 0;
+}
+
+/* Out of the pool, or a new one; `target` is that of an installer. */
+static int open_sandbox(struct opening *o, const char *owner, const struct fleet_spec *spec,
+                        struct sandbox *target, struct err *err)
+{
+    struct fleet *f = o->fleet;
+    struct sandbox *s = NULL;
+    struct fleet_spec own = *spec;
+    CLEANUP_FREE char *image = target != NULL ? alloc_viewdup(target->spec.image) : NULL;
+    own.image = image != NULL ? image : spec->image;
+    own.progress = on_fleet_progress;
+    o->claimed = pool_take(f->pool, owner, &own, on_sandbox_opened, o);
+    if (o->claimed != NULL) {
+        keep_spec(o, owner, spec);
+    } else if (make_sandbox(o, owner, &own, &s, err) < 0) {
+        return -err->code;
+    }
+    if (target != NULL) {
+        sandbox_install_for(s, target);
+    }
+    pool_give_way(f->pool);
+    pool_look(f->pool);
     return 0;
 }
 
@@ -370,7 +475,6 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     if (rc == 0) {
         rc = fleet_admit(f, owner, spec, &err, &hint);
     }
-    struct sandbox *s = NULL;
     struct sandbox *target = NULL;
     if (rc == 0 && spec->installs_for != NULL) {
         rc = find_target(f, spec->installs_for, &target, &err);
@@ -378,28 +482,18 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
     if (rc == 0) {
         sweeper_start(&f->host, engine_backend(f->engine));
         fleet_bound_tombstones(f);
-        struct sandbox_setup setup = {&f->host, f->engine, on_sandbox_gone, f};
         struct opening *o = alloc_one(struct opening);
         o->fleet = f;
         o->done = done;
         o->progress = spec->progress;
         o->arg = arg;
-        struct fleet_spec own = *spec;
-        own.progress = on_fleet_progress;
-        CLEANUP_FREE char *image = target != NULL ? alloc_viewdup(target->spec.image) : NULL;
-        own.image = image != NULL ? image : spec->image;
-        rc = sandbox_create(&setup, owner, &own, on_sandbox_opened, o, &s, &err);
+        rc = open_sandbox(o, owner, spec, target, &err);
         if (rc < 0) {
-            free(o);
+            end_opening(o);
         }
     }
     if (rc < 0) {
         fail_info_later(f, &err, hint, done, arg);
-    } else {
-        TAILQ_INSERT_TAIL(&f->sandboxes, s, node);
-        if (target != NULL) {
-            sandbox_install_for(s, target);
-        }
     }
 }
 
@@ -415,6 +509,11 @@ uint64_t fleet_life_left_ms(struct fleet *f, const char *id)
 {
     const struct sandbox *s = find_id(f, id);
     return s != NULL ? sandbox_life_left_ms(s) : 0;
+}
+
+struct fleet_pool fleet_pool(const struct fleet *f)
+{
+    return pool_figures(f->pool);
 }
 
 const char *fleet_owner(struct fleet *f, const char *id)

@@ -205,6 +205,14 @@ void fleet_on_install(struct fleet *f, fleet_install_fn install, void *arg);
 void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                 fleet_info_fn done, void *arg);
 
+/* The pool of sandboxes that are made in advance. */
+struct fleet_pool {
+    uint64_t size;         /* that it is to have; 0: there is none */
+    uint64_t ready;        /* that it has */
+    uint64_t hits, misses; /* sandboxes that were wanted and came out of it, or did not */
+};
+struct fleet_pool fleet_pool(const struct fleet *f);
+
 /* Finds one of the owner's sandboxes by id or name and returns its id (borrowed until it closes);
  * otherwise -ERR_SANDBOX_NOT_FOUND, also for other owners' sandboxes. */
 int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,

@@ -15,6 +15,7 @@
 
 struct adopt;
 struct engine;
+struct pool;
 struct sweep;
 struct sandbox;
 
@@ -25,6 +26,7 @@ struct fleet {
     struct adopt *adopt; /* takes over the sandboxes of a named instance */
     bool adopt_failed;   /* the next lookup tries again */
     TAILQ_HEAD(, sandbox) sandboxes;
+    struct pool *pool;
     unsigned char key[FLEET_KEY_BYTES];
     bool has_key; /* it was read */
     bool shared;  /* fleet_set_shared() */
@@ -64,6 +66,10 @@ int fleet_admit_owner(const char *owner, struct err *err) WARN_UNUSED;
  * hint, a string literal, only if there is one. */
 int fleet_admit(struct fleet *f, const char *owner, const struct fleet_spec *spec, struct err *err,
                 const char **ret_hint) WARN_UNUSED;
+
+/* Whether all sandboxes, those of the pool among them, are within the server's limits, and may have
+ * this much more memory. With memory that means one more sandbox. */
+bool fleet_has_room(const struct fleet *f, uint64_t more_mb);
 
 /* Makes room for one more tombstone: failed sandboxes are kept to report why, within a limit. */
 void fleet_bound_tombstones(struct fleet *f);

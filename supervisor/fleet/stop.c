@@ -22,6 +22,7 @@
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/host/runs.h"
 #include "supervisor/fleet/internal.h"
+#include "supervisor/fleet/pool.h"
 #include "supervisor/fleet/sandbox/adoption.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 #include "supervisor/fleet/state/firsts.h"
@@ -83,8 +84,10 @@ static void leave(struct fleet *f)
     instance_close(host->instance);
     host->instance = NULL;
     bool stays = dir != NULL && access(dir, F_OK) == 0;
-    f->closing = sweeper_close(host, stays, on_part_closed, f) ? 4 : 3;
+    f->closing = sweeper_close(host, stays, on_part_closed, f) ? 5 : 4;
     uv_close((uv_handle_t *)&f->stop_timer, on_stop_timer_closed);
+    pool_destroy(f->pool, on_part_closed, f);
+    f->pool = NULL;
     deferred_close(&host->deferred, on_part_closed, f);
     host->runs->close(host, on_part_closed, f);
 }
@@ -171,6 +174,7 @@ void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg)
         turns_init(&f->turns, &f->host.deferred, AT_ONCE);
         f->host.turns = &f->turns;
     }
+    pool_stop(f->pool);
     bool leave = end == FLEET_END_LEAVE && f->host.instance != NULL && !f->host.instance->own;
     struct sandbox *s;
     TAILQ_FOREACH(s, &f->sandboxes, node)

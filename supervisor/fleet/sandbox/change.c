@@ -24,7 +24,7 @@ static void on_change_tell(void *arg)
 
 void sandbox_changed(struct sandbox *s, enum sandbox_change change)
 {
-    if (s->host->events != NULL && !sandbox_is_installer(s)) {
+    if (s->host->events != NULL && !sandbox_is_installer(s) && !sandbox_is_entry(s)) {
         s->change.pending |= (unsigned)change;
         deferred_post(&s->host->deferred, &s->change.task, on_change_tell, s);
     }

@@ -322,6 +322,7 @@ void sandbox_create_failed(struct sandbox *s, const struct err *err, const char 
     if (sandbox_state(s) != SANDBOX_CREATING) {
         return;
     }
+    sandbox_claim_lose(s);
     struct err kept = *err;
     CLEANUP_FREE char *kept_hint = alloc_strdup(hint);
     free(s->reason);

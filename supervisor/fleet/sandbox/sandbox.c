@@ -132,14 +132,14 @@ void sandbox_ready(struct sandbox *s, const char *cause)
 
 static void on_record_saved(void *arg, int rc, const struct err *err);
 
-/* The sandbox exists. Its creation is answered when the record says so: the next server must never
- * take a sandbox that a client knows for an unknown one. If no server will read the record, this
- * does not wait for it. */
-static void created(struct sandbox *s)
+/* The creation is answered when the record says so: the next server must never take a sandbox that
+ * a client knows for an unknown one. If no server will read the record, this does not wait for it.
+ */
+void sandbox_created(struct sandbox *s, const char *cause)
 {
     struct err err = ERR_INIT;
     sandbox_touch(s); /* creating counts as use */
-    sandbox_ready(s, "created");
+    sandbox_ready(s, cause);
     if (s->host->instance->own) {
         sandbox_answer_opened(s, NULL, "");
         return;
@@ -181,8 +181,10 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
         worker_policy_reached(&s->policy);
         if (sandbox_is_mute(s) && creating) {
             sandbox_make_again(s);
+        } else if (creating && !sandbox_keep(s)) {
+            sandbox_created(s, "created");
         } else if (creating) {
-            created(s);
+            log_debug("sandbox is kept for whoever comes sandbox=%s", s->id);
         } else if (s->adoption.run != NULL) {
             sandbox_ask_past(s);
         } else {
@@ -311,7 +313,10 @@ static void on_worker_dead(void *arg, const struct worker_death *death)
     }
     if (sandbox_state(s) == SANDBOX_CREATING && sandbox_may_exist(s)) {
         struct err err = ERR_INIT;
-        err_set(&err, ERR_ENGINE, "the worker died while it created the sandbox: %s", reason);
+        err_set(&err, ERR_ENGINE, "the worker died %s: %s",
+                s->attempt.state == ATTEMPT_REACHED ? "before the sandbox was used"
+                                                    : "while it created the sandbox",
+                reason);
         sandbox_create_failed(s, &err, HINT_HOST);
         return;
     }
@@ -529,6 +534,34 @@ static void copy_reach(struct sandbox *s, const struct fleet_spec *spec)
     o->shares = shares_for(s->host->config, spec);
 }
 
+void sandbox_take_limits(const struct config *c, const struct fleet_spec *spec,
+                         struct msg_open *ret)
+{
+    struct msg_open *o = ret;
+    o->memory_bytes = (spec->memory_mb != 0 ? spec->memory_mb : c->memory_mb) << 20;
+    o->cpu_milli = spec->cpus > 0 ? (uint64_t)(spec->cpus * 1000.0 + 0.5) : c->cpu_milli;
+    o->pids = spec->pids != 0 ? spec->pids : c->pids;
+    o->disk_bytes =
+        spec->disk_mb != 0 ? spec->disk_mb << 20 : config_disk_mb(c, o->memory_bytes >> 20) << 20;
+    o->files = c->files;
+}
+
+void sandbox_take_choices(struct sandbox *s, const struct fleet_spec *spec)
+{
+    const struct config *c = s->host->config;
+    free(s->name);
+    s->name = alloc_strdup(spec->name != NULL ? spec->name : "");
+    free(s->session);
+    s->session = alloc_strdup(spec->session != NULL ? spec->session : "");
+    s->is_default = spec->is_default;
+    s->evict_idle_ms = spec->evict_idle_ms;
+    s->timeout_ms = spec->timeout_ms != 0 ? spec->timeout_ms : c->timeout_s * 1000;
+    s->clock.ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
+    s->clock.lifetime_ms = c->max_lifetime_s * 1000;
+    s->clock.created_ms = clock_ms();
+    s->clock.created_wall_ms = clock_wall_ms();
+}
+
 static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
 {
     const struct config *c = s->host->config;
@@ -536,12 +569,7 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     struct msg_open *o = &s->spec;
     s->asked.image_is_reference = spec->image_is_reference;
     o->image = view_of(alloc_strdup(image != NULL ? image : ""));
-    o->memory_bytes = (spec->memory_mb != 0 ? spec->memory_mb : c->memory_mb) << 20;
-    o->cpu_milli = spec->cpus > 0 ? (uint64_t)(spec->cpus * 1000.0 + 0.5) : c->cpu_milli;
-    o->pids = spec->pids != 0 ? spec->pids : c->pids;
-    o->disk_bytes =
-        spec->disk_mb != 0 ? spec->disk_mb << 20 : config_disk_mb(c, o->memory_bytes >> 20) << 20;
-    o->files = c->files;
+    sandbox_take_limits(c, spec, o);
     o->grace_ms = c->grace_s * 1000;
     o->strict = c->strict;
     o->pull = strcmp(c->pull, "missing") == 0;
@@ -553,9 +581,6 @@ static void copy_spec(struct sandbox *s, const struct fleet_spec *spec)
     o->env.count = spec->env.count;
     o->runners = s->host->runners;
     copy_reach(s, spec);
-    s->timeout_ms = spec->timeout_ms != 0 ? spec->timeout_ms : c->timeout_s * 1000;
-    s->clock.ttl_ms = spec->ttl_ms != 0 ? spec->ttl_ms : c->ttl_s * 1000;
-    s->clock.lifetime_ms = c->max_lifetime_s * 1000;
 }
 
 struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
@@ -604,20 +629,12 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
         return rc;
     }
     id[0] = spec->installs_for != NULL ? INSTANCE_INSTALLER_MARK : id[0];
-    struct sandbox *s =
-        sandbox_new(setup, id, owner, spec->name != NULL ? spec->name : "", SANDBOX_CREATING);
+    struct sandbox *s = sandbox_new(setup, id, owner, "", SANDBOX_CREATING);
     copy_spec(s, spec);
-    s->is_default = spec->is_default;
-    if (spec->session != NULL) {
-        free(s->session);
-        s->session = alloc_strdup(spec->session);
-    }
-    s->evict_idle_ms = spec->evict_idle_ms;
+    sandbox_take_choices(s, spec);
     s->opening.done = opened;
     s->opening.arg = arg;
     s->opening.progress = spec->progress;
-    s->clock.created_ms = clock_ms();
-    s->clock.created_wall_ms = clock_wall_ms();
     sandbox_start_clock(s);
     log_info("sandbox creating: memory_mb=%" PRIu64 " cpu_milli=%" PRIu64 " pids=%" PRIu64
              " sandbox=%s",

@@ -37,6 +37,7 @@ struct text_list {
 };
 
 struct adopt;
+struct config;
 
 struct status_wait; /* info.c */
 
@@ -119,6 +120,13 @@ struct sandbox {
         struct deferred_task task;
     } adoption;
 
+    /* ---- whether it was made for nobody ---- */
+    struct {
+        struct sm sm;            /* enum sandbox_pooled */
+        void (*kept)(void *arg); /* called when it is, with the arg of the opening */
+        uint64_t claimed_us;     /* for the log */
+    } pooled;
+
     /* ---- its worker ---- */
     struct worker_link *link; /* NULL between two lives */
     uint64_t generation;      /* of the latest life; the first is 1 */
@@ -182,6 +190,16 @@ struct sandbox_setup {
 int sandbox_create(const struct sandbox_setup *setup, const char *owner,
                    const struct fleet_spec *spec, fleet_info_fn opened, void *arg,
                    struct sandbox **ret, struct err *err) WARN_UNUSED;
+
+/* Fills in the limits that this specification asks for, or the defaults. */
+void sandbox_take_limits(const struct config *c, const struct fleet_spec *spec,
+                         struct msg_open *ret);
+
+/* What its owner chooses and its worker does not know: name, session, times, eviction. */
+void sandbox_take_choices(struct sandbox *s, const struct fleet_spec *spec);
+
+/* It exists, and belongs to whoever asked for it: state READY, and the creation is answered. */
+void sandbox_created(struct sandbox *s, const char *cause);
 
 /* Makes the object in its first state, with nothing behind it; copies the texts. */
 struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
@@ -272,6 +290,34 @@ bool sandbox_is_mute(struct sandbox *s);
 /* Removes it and has the next worker create it again; fails the creation if that was tried before.
  * Only in CREATING. */
 void sandbox_make_again(struct sandbox *s);
+
+/* ---- claim.c: one that was made for nobody ---- */
+
+/* Right after sandbox_create(), for an owner without a name: when it is made, `kept` is called with
+ * the arg of `opened`, which is not called unless it cannot be made, or ends. */
+void sandbox_hold_back(struct sandbox *s, void (*kept)(void *arg));
+
+/* It is made: keeps it if it is nobody's, and returns whether it is. */
+bool sandbox_keep(struct sandbox *s);
+
+/* Whether it is nobody's: no client sees it, and it counts against nobody's limits. It stays so to
+ * its end, unless it is claimed. */
+static inline bool sandbox_is_entry(const struct sandbox *s)
+{
+    return s->pooled.sm.state == POOLED_FILLING || s->pooled.sm.state == POOLED_KEPT;
+}
+
+/* Gives one that is kept to an owner, as if it were created for this specification now, whose image
+ * and reach must be those that it has. `opened` reports the result; before it returns the
+ * earlier arg of the opening is out of use. */
+void sandbox_claim(struct sandbox *s, const char *owner, const struct fleet_spec *spec,
+                   fleet_info_fn opened, void *arg);
+
+/* Whether `opened` failed because what was kept is no good, so that another may be made. */
+bool sandbox_claim_is_lost(const struct sandbox *s);
+
+/* The creation has failed: if it was being claimed, that is why. */
+void sandbox_claim_lose(struct sandbox *s);
 
 /* ---- close.c: the end ---- */
 

@@ -37,6 +37,11 @@
  * How it is taken over:
  *
  *     NONE ─▶ RUNNING ─▶ QUEUED ─▶ STARTING ─▶ RUNNING       each but NONE ─▶ SETTLED
+ *
+ * One that is made for nobody stays CREATING until it is given to somebody:
+ *
+ *     NO ─▶ FILLING ──made──▶ KEPT ──somebody wants it──▶ CLAIMED ──it is good──▶ GIVEN
+ *                                                            └────it is not─────▶ LOST
  */
 #include "supervisor/fleet/sandbox/states.h"
 
@@ -93,6 +98,15 @@ const struct sm_state sandbox_adoptions[ADOPTION_COUNT] = {
     [ADOPTION_QUEUED] = {"queued", SM_BIT(ADOPTION_STARTING) | SM_BIT(ADOPTION_SETTLED)},
     [ADOPTION_STARTING] = {"starting", SM_BIT(ADOPTION_RUNNING) | SM_BIT(ADOPTION_SETTLED)},
     [ADOPTION_SETTLED] = {"settled", 0},
+};
+
+const struct sm_state sandbox_pooleds[POOLED_COUNT] = {
+    [POOLED_NO] = {"no", SM_BIT(POOLED_FILLING)},
+    [POOLED_FILLING] = {"filling", SM_BIT(POOLED_KEPT)},
+    [POOLED_KEPT] = {"kept", SM_BIT(POOLED_CLAIMED)},
+    [POOLED_CLAIMED] = {"claimed", SM_BIT(POOLED_GIVEN) | SM_BIT(POOLED_LOST)},
+    [POOLED_GIVEN] = {"given", 0},
+    [POOLED_LOST] = {"lost", 0},
 };
 
 /* ---- what holds: of the state ---- */
@@ -264,6 +278,27 @@ static const struct sm_invariant adoption_invariants[] = {
 static const struct sm_guard adoption_guard = {"sandbox's adoption", adoption_invariants,
                                                COUNT(adoption_invariants)};
 
+/* ---- … of the pool ---- */
+
+static bool has_no_owner(const void *owner)
+{
+    const struct sandbox *s = owner;
+    return s->owner[0] == '\0' && s->name[0] == '\0' && s->call_count == 0 && s->executions == 0;
+}
+
+#define NOBODYS (SM_BIT(POOLED_FILLING) | SM_BIT(POOLED_KEPT))
+
+static const struct sm_invariant pooled_invariants[] = {
+    {"what is nobody's has run nothing", NOBODYS, has_no_owner},
+    {"what is nobody's, or not yet anybody's, is still being created",
+     NOBODYS | SM_BIT(POOLED_CLAIMED) | SM_BIT(POOLED_GIVEN), is_creating},
+    {"what is kept has a worker that has reached it",
+     SM_BIT(POOLED_KEPT) | SM_BIT(POOLED_CLAIMED) | SM_BIT(POOLED_GIVEN), worker_has_reached_it},
+};
+
+static const struct sm_guard pooled_guard = {"sandbox of the pool", pooled_invariants,
+                                             COUNT(pooled_invariants)};
+
 /* ---- moves and questions ---- */
 
 void sandbox_init_states(struct sandbox *s, enum sandbox_state first)
@@ -278,6 +313,8 @@ void sandbox_init_states(struct sandbox *s, enum sandbox_state first)
     sm_watch(&s->end.sm, &cleanup_guard, s);
     sm_init(&s->adoption.sm, sandbox_adoptions, ADOPTION_COUNT, ADOPTION_NONE);
     sm_watch(&s->adoption.sm, &adoption_guard, s);
+    sm_init(&s->pooled.sm, sandbox_pooleds, POOLED_COUNT, POOLED_NO);
+    sm_watch(&s->pooled.sm, &pooled_guard, s);
 }
 
 void sandbox_made_begin(struct sandbox *s)

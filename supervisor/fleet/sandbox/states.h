@@ -69,6 +69,18 @@ enum sandbox_adoption {
 };
 extern const struct sm_state sandbox_adoptions[ADOPTION_COUNT];
 
+/* Whether it was made for nobody. */
+enum sandbox_pooled {
+    POOLED_NO,      /* it was made for its owner */
+    POOLED_FILLING, /* it is being made, and has no owner */
+    POOLED_KEPT,    /* it is made, and has none: whoever comes may claim it */
+    POOLED_CLAIMED, /* it has an owner, and is being asked whether it is good */
+    POOLED_GIVEN,   /* it is: a sandbox like any other */
+    POOLED_LOST,    /* it is not, and another is made for its owner */
+    POOLED_COUNT,
+};
+extern const struct sm_state sandbox_pooleds[POOLED_COUNT];
+
 struct sandbox;
 
 /* All machines of a new sandbox, in their first states. */

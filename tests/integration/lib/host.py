@@ -8,6 +8,7 @@ from engine import Engine, is_waiting_monitor
 
 # Set explicitly, so that an engine which this machine runs is not used. with_engine.py sets another value.
 BACKEND = os.environ.setdefault("CLOISTER_BACKEND", "oci")
+os.environ.setdefault("CLOISTER_POOL", "0")  # tests count what there is; those of the pool ask for it
 ENGINE = Engine.attached()  # the tests' own engine, or None
 
 

@@ -30,6 +30,7 @@ def main():
     if not node or not os.path.isdir(os.path.join(clients, "node_modules", "@modelcontextprotocol")):
         skip("the official clients could not be installed")
     os.environ["CLOISTER_RESULTS"] = "structured"  # most cases check these
+    os.environ["CLOISTER_POOL"] = "0"
     with tempfile.TemporaryDirectory(prefix="run-", dir=clients) as directory:
         for entry in os.listdir(HERE):
             if entry.endswith(".mjs"):

@@ -1,0 +1,93 @@
+/*
+ * A sandbox that was made for nobody, and is given to somebody. It is a creation whose answer is
+ * held back: it stays CREATING, so whatever ends it meanwhile ends it as a creation that fails, and
+ * no server takes it over, since its record does not say that it was answered.
+ *
+ * When it is claimed it gets its owner and what he chooses at once, so that names and limits count
+ * it like one that is being created, and calls to it wait. Then it is asked for a sign of life, by
+ * LIMITS: the answer means that its worker and its agent live and that it has the limits that were
+ * asked for. Without such an answer it is closed and another one is made. One that was claimed is
+ * never kept again.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "supervisor/fleet/sandbox/sandbox.h"
+
+#define CLAIM_MS 2000 /* 1 ms is usual; making another one takes less than this */
+
+void sandbox_hold_back(struct sandbox *s, void (*kept)(void *arg))
+{
+    s->pooled.kept = kept;
+    sm_move(&s->pooled.sm, POOLED_FILLING);
+}
+
+bool sandbox_keep(struct sandbox *s)
+{
+    if (s->pooled.sm.state != POOLED_FILLING) {
+        return false;
+    }
+    sm_move(&s->pooled.sm, POOLED_KEPT);
+    s->pooled.kept(s->opening.arg);
+    return true;
+}
+
+bool sandbox_claim_is_lost(const struct sandbox *s)
+{
+    return s->pooled.sm.state == POOLED_LOST;
+}
+
+void sandbox_claim_lose(struct sandbox *s)
+{
+    if (s->pooled.sm.state == POOLED_CLAIMED) {
+        sm_move(&s->pooled.sm, POOLED_LOST);
+        s->evicted = true; /* its owner's limits count the next one */
+    }
+}
+
+static void on_claim_answered(void *arg, int rc, const struct msg *reply, const struct err *err,
+                              const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)reply;
+    if (sandbox_is_leaving(s) || (rc < 0 && err == NULL)) {
+        return; /* closed meanwhile, or the worker died: on_worker_dead() follows */
+    }
+    if (rc < 0) {
+        sandbox_create_failed(s, err, hint);
+        return;
+    }
+    sm_move(&s->pooled.sm, POOLED_GIVEN);
+    log_info("sandbox claimed: memory_mb=%" PRIu64 " cpu_milli=%" PRIu64 " after_us=%" PRIu64
+             " sandbox=%s",
+             s->spec.memory_bytes >> 20, s->spec.cpu_milli, clock_us() - s->pooled.claimed_us,
+             s->id);
+    sandbox_created(s, "claimed");
+}
+
+/* The record is written when it is given, as after any creation. */
+void sandbox_claim(struct sandbox *s, const char *owner, const struct fleet_spec *spec,
+                   fleet_info_fn opened, void *arg)
+{
+    struct msg m = {.type = MSG_LIMITS};
+    struct err err = ERR_INIT;
+    sm_move(&s->pooled.sm, POOLED_CLAIMED);
+    s->pooled.claimed_us = clock_us();
+    free(s->owner);
+    s->owner = alloc_strdup(owner);
+    sandbox_take_choices(s, spec);
+    sandbox_take_limits(s->host->config, spec, &s->spec);
+    s->opening.done = opened;
+    s->opening.progress = spec->progress;
+    s->opening.arg = arg;
+    sandbox_start_clock(s);
+    sandbox_changed(s, SANDBOX_CHANGE_STATE);
+    m.limits.memory_bytes = s->spec.memory_bytes;
+    m.limits.cpu_milli = s->spec.cpu_milli;
+    if (worker_link_ask(s->link, &m, CLAIM_MS, on_claim_answered, s, &err) < 0) {
+        worker_link_kill(s->link, "%s", err.text);
+    }
+}
