@@ -52,7 +52,7 @@ class HttpServer:
         }
         command = [program, *(str(word) for pair in options.items() for word in pair)]
         self.child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(os.environ, CLOISTER_BACKEND="oci", CLOISTER_RESULTS="structured")
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(os.environ, CLOISTER_BACKEND="oci", CLOISTER_RESULTS="structured", CLOISTER_POOL="0")
         )
         self.log = []
         while True:

@@ -19,6 +19,7 @@ AGENT_VOLUMES = "cloister-agent"  # may stay in an engine
 
 def add_options(parser):
     parser.add_argument("--backend", choices=["oci", "docker"], default="oci")
+    parser.add_argument("--pool", default="0", help="sandboxes made in advance, as the server's option has it (0)")
     parser.add_argument("--program", default=os.path.join(os.path.dirname(HERE), "build", "supervisor", "cloister"))
 
 
@@ -29,6 +30,7 @@ class Place:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs all `finally` blocks
         self.engine = None
         os.environ["CLOISTER_BACKEND"] = options.backend
+        os.environ["CLOISTER_POOL"] = options.pool
         if options.backend == "docker" and "CLOISTER_TEST_ENGINE" not in os.environ:
             os.environ.pop("DOCKER_HOST", None)
             from bench_engine import EngineSide  # this import needs what the tests need

@@ -255,6 +255,7 @@ int doctor_run(struct config *config)
     /* Uses an instance of its own: the named one may have a server, or sandboxes that wait for
      * one. */
     config->instance[0] = '\0';
+    config->pool[0] = '\0'; /* nobody comes */
     struct doctor d = {.fleet = fleet_create(&loop, config), .loop = &loop};
     fleet_doctor(d.fleet, on_trial, on_trials_done, &d);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -88,6 +88,23 @@ static void on_listed_info(void *arg, const struct fleet_info *info)
     cJSON_AddItemToArray(l->sandboxes, one);
 }
 
+/* How often it was used tells of all principals together, and so is shown only where there are no
+ * others. */
+static void put_pool(struct result *r, struct fleet *fleet)
+{
+    const struct fleet_pool pool = fleet_pool(fleet);
+    if (pool.size == 0) {
+        return;
+    }
+    cJSON *object = result_put_object(r->structured, "pool");
+    result_put_uint(object, "size", pool.size);
+    result_put_uint(object, "ready", pool.ready);
+    if (!fleet_is_shared(fleet)) {
+        result_put_uint(object, "hits", pool.hits);
+        result_put_uint(object, "misses", pool.misses);
+    }
+}
+
 static void status_of_all(struct tool_call *call)
 {
     struct tool_session *s = call->session;
@@ -99,6 +116,7 @@ static void status_of_all(struct tool_call *call)
     result_put_int(r.structured, "count", l.count);
     const char *backend = json_get_str(l.sandboxes->child, "backend");
     result_put_text(r.structured, "backend", backend != NULL ? backend : s->config->backend);
+    put_pool(&r, s->fleet);
     CLEANUP_FREE char *text = alloc_printf("%d sandbox%s%s%s", l.count, l.count == 1 ? "" : "es",
                                            l.count > 0 ? ":" : "", text_cstr(&l.text));
     result_add_text(&r, text);
@@ -151,7 +169,18 @@ const struct tool tool_get_sandbox_status = {
                 }
             },
             "sandboxes": {"type": "array", "items": {"type": "object", "properties": {@status_properties@}}},
-            "count": {"type": "integer"}
+            "count": {"type": "integer"},
+            "pool": {
+                "type": "object",
+                "description": "Sandboxes made in advance, so that a new one is there at once.",
+                "properties": {
+                    "size": {"type": "integer"},
+                    "ready": {"type": "integer"},
+                    "hits": {"type": "integer", "description": "New sandboxes that came out of the pool."},
+                    "misses": {"type": "integer"}
+                },
+                "required": ["size", "ready"]
+            }
         },
         "required": ["backend"]
     }),

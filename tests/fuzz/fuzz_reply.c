@@ -50,8 +50,8 @@ static void require_shown(const struct msg_output *m)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const enum msg_type types[] = {MSG_HELLO,  MSG_START,  MSG_WAIT,
-                                          MSG_CANCEL, MSG_STATUS, MSG_OPS};
+    static const enum msg_type types[] = {MSG_HELLO,  MSG_START, MSG_WAIT,  MSG_CANCEL,
+                                          MSG_STATUS, MSG_OPS,   MSG_LIMITS};
     struct err err = ERR_INIT;
     struct msg reply;
     if (size < 1 || msg_decode(MSG_LINK_A, data + 1, size - 1, &reply, &err) < 0) {

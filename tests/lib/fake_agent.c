@@ -448,6 +448,12 @@ static void handle(struct agent *a, const struct msg *m)
             send_msg(a, &answer);
         }
         break;
+    case MSG_LIMITS:
+        answer.type = MSG_OK;
+        if (!a->mute) {
+            send_msg(a, &answer);
+        }
+        break;
     case MSG_INPUT:
         op = find(a, m->input.op);
         if (op == NULL) {

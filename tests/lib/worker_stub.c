@@ -17,7 +17,7 @@
  *
  * The stub leaves notes about what a test cannot see otherwise: sweeps in the directory
  * WORKER_STUB_SWEEPS; in WORKER_STUB_NOTES that it began ("hello") or was asked for "open",
- * "close", "sweep", "progress" or "ops".
+ * "limits", "close", "sweep", "progress" or "ops".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,6 +59,7 @@ struct stub {
     uv_timer_t later;
     uv_timer_t orphaned;
     uint64_t grace_ms;
+    uint64_t memory_bytes, cpu_milli;
     bool is_open, link_up, supervisor_died;
     uv_pipe_t lifeline;
     struct ipc_request *open_request;
@@ -439,6 +440,8 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
     const char *image = s->image;
     snprintf(s->image, sizeof(s->image), "%.*s", VIEW_ARG(m->open.image));
     s->grace_ms = m->open.grace_ms;
+    s->memory_bytes = m->open.memory_bytes;
+    s->cpu_milli = m->open.cpu_milli;
     bool was_open = s->is_open;
     s->is_open = true;
     note_asked("open");
@@ -595,6 +598,28 @@ static void serve_ops(struct stub *s)
     ipc_reply(request, reply.data, reply.len);
 }
 
+/* WORKER_STUB_LIMITS: they cannot be changed ("fail"), what lives does not answer ("hang"), or dies
+ * of it ("crash"). */
+static void handle_limits(struct stub *s, struct ipc_request *request, const struct msg *m)
+{
+    const char *how = getenv("WORKER_STUB_LIMITS");
+    bool same = m->limits.memory_bytes == s->memory_bytes && m->limits.cpu_milli == s->cpu_milli;
+    note_asked("limits");
+    if (how != NULL && strcmp(how, "hang") == 0) {
+        return;
+    }
+    if (how != NULL && strcmp(how, "crash") == 0) {
+        crash();
+    }
+    if (how != NULL && strcmp(how, "fail") == 0 && !same) {
+        send_failed(request, m->seq, ERR_CONFIG, "a stub has the limits that it has", "");
+        return;
+    }
+    s->memory_bytes = m->limits.memory_bytes;
+    s->cpu_milli = m->limits.cpu_milli;
+    send_ok(request, m->seq);
+}
+
 static void on_request(void *arg, struct ipc_request *request, const void *data, size_t len)
 {
     struct stub *s = arg;
@@ -639,6 +664,9 @@ static void on_request(void *arg, struct ipc_request *request, const void *data,
         break;
     case MSG_STATUS:
         handle_status(s, request, &m);
+        break;
+    case MSG_LIMITS:
+        handle_limits(s, request, &m);
         break;
     case MSG_CLOSE:
         handle_close(s, request, &m);

@@ -315,6 +315,59 @@ static void pings_and_figures_are_answered(void **state)
     driver_close(d);
 }
 
+/* ---- limits --------------------------------------------------------------------------------- */
+
+static struct msg make_limits(uint64_t memory_bytes, uint64_t cpu_milli)
+{
+    struct msg m = {.type = MSG_LIMITS};
+    m.limits.memory_bytes = memory_bytes;
+    m.limits.cpu_milli = cpu_milli;
+    return m;
+}
+
+static void limits_change_while_it_is_open(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct msg same = make_limits(64u << 20, 1000);
+    struct msg other = make_limits(32u << 20, 500);
+    driver_start(d, 1);
+    driver_open(d, "", false);
+    driver_ask(d, &same, &a, MSG_OK);
+    answer_finish(&a);
+    driver_ask(d, &other, &a, MSG_OK);
+    answer_finish(&a);
+    driver_close(d);
+}
+
+static void limits_that_cannot_be_changed_are_refused(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct msg same = make_limits(64u << 20, 1000);
+    struct msg other = make_limits(32u << 20, 1000);
+    struct msg none = make_limits(0, 0);
+    driver_start(d, 1);
+    driver_open(d, "fault:limit=fail", false);
+    expect_failed(d, &other, ERR_CONFIG);
+    expect_failed(d, &none, ERR_CONFIG);
+    driver_ask(d, &same, &a, MSG_OK); /* the backend is not asked */
+    answer_finish(&a);
+    driver_close(d);
+}
+
+static void a_change_of_limits_that_never_ends_holds_nothing_up(void **state)
+{
+    struct driver *d = *state;
+    static struct answer changed; /* it is never answered */
+    struct msg other = make_limits(32u << 20, 1000);
+    driver_start(d, 1);
+    driver_open(d, "fault:limit=hang", false);
+    driver_send(d, &other, &changed);
+    expect_failed(d, &other, ERR_BUSY);
+    driver_close(d);
+}
+
 /* ---- hello ---------------------------------------------------------------------------------- */
 
 static void nothing_is_done_before_hello(void **state)
@@ -685,6 +738,9 @@ int main(void)
         CASE(an_image_is_pulled_only_if_that_is_allowed),
         CASE(a_creation_tells_how_it_gets_on),
         CASE(who_waits_for_progress_is_answered_when_the_sandbox_is_closed),
+        CASE(limits_change_while_it_is_open),
+        CASE(limits_that_cannot_be_changed_are_refused),
+        CASE(a_change_of_limits_that_never_ends_holds_nothing_up),
         CASE(pings_and_figures_are_answered),
         CASE(nothing_is_done_before_hello),
         CASE(a_hello_that_does_not_fit_is_refused),

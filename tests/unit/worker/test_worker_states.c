@@ -53,6 +53,7 @@ struct cell {
 #define CELLS_STATUS   F(PROTOCOL),    F(PROTOCOL),    S(STATUS_OK),           F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_OPS      F(PROTOCOL),    F(PROTOCOL),    S(OPS_OK),              F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_INPUT    F(PROTOCOL),    F(PROTOCOL),    F(EXECUTION_NOT_FOUND), F(SHUTTING_DOWN),  F(GONE),        U
+#define CELLS_LIMITS   F(PROTOCOL),    F(PROTOCOL),    S(OK),                  F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_FAILED      NEVER
 #define CELLS_HELLO_OK    NEVER
 #define CELLS_OPENED      NEVER
@@ -103,6 +104,10 @@ static struct msg sample(enum msg_type type)
         return make_cancel("op", false);
     case MSG_INPUT:
         m.input.op = view_of("unknown");
+        return m;
+    case MSG_LIMITS:
+        m.limits.memory_bytes = 32u << 20;
+        m.limits.cpu_milli = 500;
         return m;
     case MSG_PROBE:
         m.probe.backend = view_of("fake");

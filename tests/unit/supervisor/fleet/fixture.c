@@ -211,10 +211,10 @@ int fixture_teardown(void **state)
     err_ignore(dir_remove(f->top, NULL)); /* a test may have removed the directory itself */
     err_ignore(dir_remove(f->sweeps, NULL));
     err_ignore(dir_remove(f->notes, NULL));
-    char **texts[] = {&f->config.backend,     &f->config.engine,    &f->config.runtime,
-                      &f->config.image,       &f->config.pull,      &f->config.allow_images,
-                      &f->config.image_dir,   &f->config.instance,  &f->config.runtime_dir,
-                      &f->config.worker_path, &f->config.agent_path};
+    char **texts[] = {&f->config.backend,     &f->config.engine,     &f->config.runtime,
+                      &f->config.image,       &f->config.pull,       &f->config.allow_images,
+                      &f->config.image_dir,   &f->config.instance,   &f->config.runtime_dir,
+                      &f->config.worker_path, &f->config.agent_path, &f->config.pool};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         free(*texts[i]);
     }

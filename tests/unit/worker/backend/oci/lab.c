@@ -286,6 +286,14 @@ int lab_usage(struct lab *lab)
     return lab->rc;
 }
 
+int lab_limit(struct lab *lab)
+{
+    begin(lab);
+    backend_oci.limit(lab->backend, &lab->spec, on_done, lab);
+    await(lab, "limit did not answer");
+    return lab->rc;
+}
+
 int lab_destroy(struct lab *lab)
 {
     begin(lab);

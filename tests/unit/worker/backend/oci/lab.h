@@ -46,6 +46,8 @@ int lab_create(struct lab *lab);
 int lab_attach(struct lab *lab);
 int lab_stream(struct lab *lab);
 int lab_usage(struct lab *lab);
+/* To those of its spec, which has others now. */
+int lab_limit(struct lab *lab);
 int lab_destroy(struct lab *lab);
 
 /* Starts a creation without waiting for its answer. */

@@ -179,6 +179,68 @@ static void figures_of_version_2(void **state)
     check_kills(&dirs, 1);
 }
 
+static void expect_file(const struct tree *t, const char *path, const char *expected)
+{
+    CLEANUP_FREE char *text = tree_read(tree_path(t, path));
+    assert_string_equal(text != NULL ? text : "none", expected);
+}
+
+#define MIB ((uint64_t)1 << 20)
+
+static void limits_are_changed_in_version_1(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    struct err err;
+    struct oci_cgroup_change change = {.memory = true,
+                                       .swap = true,
+                                       .memory_from = 512 * MIB,
+                                       .memory_bytes = 256 * MIB,
+                                       .cpu = true,
+                                       .cpu_milli = 2000};
+    tree_file(t, "/proc/self/mountinfo", V1_MOUNTS);
+    tree_file(t, "/proc/77/cgroup",
+              "3:pids:/cloister-a\n2:cpu,cpuacct:/cloister-a\n1:memory:/cloister-a\n");
+    tree_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.limit_in_bytes", "536870912\n");
+    tree_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.memsw.limit_in_bytes", "536870912\n");
+    tree_file(t, "/sys/fs/cgroup/cpu,cpuacct/cloister-a/cpu.cfs_quota_us", "100000\n");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_int_equal(oci_cgroup_change(t->root, &h, 77, "cloister-a", &change, &err), 0);
+    expect_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.limit_in_bytes", "268435456\n");
+    expect_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.memsw.limit_in_bytes", "268435456\n");
+    expect_file(t, "/sys/fs/cgroup/cpu,cpuacct/cloister-a/cpu.cfs_quota_us", "200000\n");
+    /* it has another limit than is said */
+    assert_int_equal(oci_cgroup_change(t->root, &h, 77, "cloister-a", &change, &err), -ERR_CONFIG);
+    /* it has no group */
+    assert_int_equal(oci_cgroup_change(t->root, &h, 77, "cloister-b", &change, &err), -ERR_CONFIG);
+    assert_int_equal(oci_cgroup_change(t->root, &h, 78, "cloister-a", &change, &err), -ERR_CONFIG);
+    expect_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.limit_in_bytes", "268435456\n");
+}
+
+static void limits_are_changed_in_version_2(void **state)
+{
+    struct tree *t = *state;
+    struct oci_cgroup_host h;
+    struct err err;
+    const struct oci_cgroup_change change = {.memory = true,
+                                             .swap = true,
+                                             .memory_from = 256 * MIB,
+                                             .memory_bytes = 512 * MIB,
+                                             .cpu = true,
+                                             .cpu_milli = 1};
+    tree_file(t, "/proc/self/mountinfo", V2_MOUNTS);
+    tree_file(t, "/proc/self/cgroup", "0::/\n");
+    tree_file(t, "/proc/77/cgroup", "0::/cloister-a\n");
+    tree_file(t, "/sys/fs/cgroup/cloister-a/memory.max", "268435456\n");
+    tree_file(t, "/sys/fs/cgroup/cloister-a/memory.swap.max", "0\n");
+    tree_file(t, "/sys/fs/cgroup/cloister-a/cpu.max", "");
+    oci_cgroup_detect(t->root, true, &h);
+    assert_int_equal(oci_cgroup_change(t->root, &h, 77, "cloister-a", &change, &err), 0);
+    expect_file(t, "/sys/fs/cgroup/cloister-a/memory.max", "536870912\n");
+    expect_file(t, "/sys/fs/cgroup/cloister-a/memory.swap.max", "0\n");
+    expect_file(t, "/sys/fs/cgroup/cloister-a/cpu.max", "1000 100000"); /* the least there is */
+}
+
 static void figures_of_others_are_not_taken(void **state)
 {
     struct tree *t = *state;
@@ -466,6 +528,8 @@ int main(void)
         TEST(no_cgroups_at_all),
         TEST(figures_of_version_1),
         TEST(figures_of_version_2),
+        TEST(limits_are_changed_in_version_1),
+        TEST(limits_are_changed_in_version_2),
         TEST(figures_of_others_are_not_taken),
         TEST(a_helper_joins_every_limiting_group),
         TEST(a_helper_joins_the_one_group_of_version_2),

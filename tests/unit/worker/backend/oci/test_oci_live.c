@@ -232,6 +232,32 @@ static void memory_has_its_limit(void **state)
     expect(lab, "echo alive", "alive\n");
 }
 
+static void memory_and_cpu_can_be_changed(void **state)
+{
+    struct lab *lab = *state;
+    create(lab);
+    lab->spec.limits.memory_bytes *= 4;
+    lab->spec.limits.cpu_milli = 500;
+    int rc = lab_limit(lab);
+    if (!mode_of(lab).memory || mode_of(lab).cgroups == OCI_CGROUPS_SYSTEMD) {
+        assert_int_equal(rc, -ERR_CONFIG);
+        return;
+    }
+    if (rc < 0) {
+        fail_msg("%s", lab->err.text);
+    }
+    /* more than it had at first, and less than it has now; then more than that */
+    expect(lab, "(head -c 200000000 /dev/zero | tail -c 100000000) | wc -c", "100000000\n");
+    assert_int_equal(lab_usage(lab), 0);
+    assert_int_equal(lab->usage.oom_kills, 0);
+    lab->spec.limits.memory_bytes /= 4;
+    assert_int_equal(lab_limit(lab), 0);
+    expect(lab, "(head -c 200000000 /dev/zero | tail -c 190000000) >/dev/null 2>&1", "");
+    assert_int_equal(lab_usage(lab), 0);
+    assert_true(lab->usage.oom_kills >= 1);
+    expect(lab, "echo alive", "alive\n");
+}
+
 static void processes_have_their_limit(void **state)
 {
     struct lab *lab = *state;
@@ -363,6 +389,7 @@ int main(int argc, char **argv)
         TEST(the_host_cannot_be_seen_or_changed),
         TEST(the_disk_has_its_size),
         TEST(memory_has_its_limit),
+        TEST(memory_and_cpu_can_be_changed),
         TEST(processes_have_their_limit),
         TEST(packages_are_written_by_an_installer_and_read_by_the_sandbox),
         TEST(files_of_the_host_can_be_shown),
