@@ -8,7 +8,7 @@
 
 #include "worker/life.h"
 
-static void answer_failed(struct worker *w, const struct err *err, const char *hint)
+static void relimit_failed(struct worker *w, const struct err *err, const char *hint)
 {
     struct ipc_request *request = w->relimit.request;
     w->relimit.request = NULL;
@@ -21,13 +21,13 @@ static void on_agent_told(void *arg, const struct msg *reply, const struct err *
     struct msg m;
     struct err refused = ERR_INIT;
     if (reply == NULL) {
-        answer_failed(w, err, "");
+        relimit_failed(w, err, "");
         return;
     }
     if (reply->type == MSG_FAILED) {
         err_set(&refused, (enum err_code)reply->failed.code, "%.*s",
                 VIEW_ARG(reply->failed.message));
-        answer_failed(w, &refused, "");
+        relimit_failed(w, &refused, "");
         return;
     }
     m = msg_answer(MSG_LIMITS, w->relimit.seq);
@@ -43,15 +43,15 @@ static void tell_agent(struct worker *w)
     m.limits.memory_bytes = w->spec.limits.memory_bytes;
     m.limits.cpu_milli = w->spec.limits.cpu_milli;
     if (agent_link_ask(w->link, &m, 0, on_agent_told, w, &err) < 0) {
-        answer_failed(w, &err, "");
+        relimit_failed(w, &err, "");
     }
 }
 
-static void on_limited(void *arg, int rc, const struct err *err, const char *hint)
+static void on_backend_limited(void *arg, int rc, const struct err *err, const char *hint)
 {
     struct worker *w = arg;
     if (rc < 0) {
-        answer_failed(w, err, hint);
+        relimit_failed(w, err, hint);
         return;
     }
     w->spec.limits.memory_bytes = w->relimit.memory_bytes;
@@ -81,12 +81,12 @@ void relimit(struct worker *w, struct ipc_request *request, const struct msg *m)
         tell_agent(w);
     } else if (wanted->memory_bytes == 0 || wanted->cpu_milli == 0) {
         err_set(&err, ERR_CONFIG, "a sandbox has memory and a share of the processors");
-        answer_failed(w, &err, "");
+        relimit_failed(w, &err, "");
     } else if (w->backend->ops->limit == NULL) {
         err_set(&err, ERR_CONFIG, "limits of sandboxes of %s stay as they are",
                 w->backend->ops->name);
-        answer_failed(w, &err, "");
+        relimit_failed(w, &err, "");
     } else {
-        w->backend->ops->limit(w->backend, &spec, on_limited, w);
+        w->backend->ops->limit(w->backend, &spec, on_backend_limited, w);
     }
 }

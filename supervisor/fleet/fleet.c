@@ -226,7 +226,7 @@ void fleet_retry_adoption(struct fleet *f)
 /* ---- finding ---- */
 
 /* For clients: what is in the pool is none of theirs. */
-static bool is_open(const struct sandbox *s)
+static bool is_open_to_clients(const struct sandbox *s)
 {
     return sandbox_state(s) < SANDBOX_CLOSING && !sandbox_is_entry(s);
 }
@@ -236,7 +236,7 @@ static struct sandbox *find_id(struct fleet *f, const char *id)
     struct sandbox *s;
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        if (strcmp(s->id, id) == 0 && is_open(s)) {
+        if (strcmp(s->id, id) == 0 && is_open_to_clients(s)) {
             return s;
         }
     }
@@ -249,7 +249,7 @@ struct sandbox *fleet_find_name(struct fleet *f, const char *owner, const char *
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
         if (name[0] != '\0' && strcmp(s->name, name) == 0 && strcmp(s->owner, owner) == 0 &&
-            is_open(s)) {
+            is_open_to_clients(s)) {
             return s;
         }
     }
@@ -273,7 +273,7 @@ int fleet_find_default(struct fleet *f, const char *owner, const char *session, 
     fleet_retry_adoption(f);
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        if (!s->is_default || !is_open(s) || strcmp(s->owner, owner) != 0 ||
+        if (!s->is_default || !is_open_to_clients(s) || strcmp(s->owner, owner) != 0 ||
             strcmp(s->session, session) != 0) {
             continue;
         }

@@ -125,7 +125,7 @@ static void make_entry(struct pool *p)
     TAILQ_INSERT_TAIL(&p->fleet->sandboxes, e->sandbox, node);
 }
 
-static bool is_open(const struct sandbox *s)
+static bool entry_is_open(const struct sandbox *s)
 {
     return sandbox_state(s) < SANDBOX_CLOSING;
 }
@@ -136,7 +136,7 @@ static uint64_t count_entries(const struct pool *p, unsigned states)
     uint64_t count = 0;
     TAILQ_FOREACH(s, &p->fleet->sandboxes, node)
     {
-        count += is_open(s) && (SM_BIT(s->pooled.sm.state) & states) != 0;
+        count += entry_is_open(s) && (SM_BIT(s->pooled.sm.state) & states) != 0;
     }
     return count;
 }
@@ -214,7 +214,7 @@ static struct sandbox *find_entry(const struct pool *p, const struct fleet_spec 
     struct sandbox *s;
     TAILQ_FOREACH(s, &p->fleet->sandboxes, node)
     {
-        if (s->pooled.sm.state == POOLED_KEPT && is_open(s) && has_surroundings(spec) &&
+        if (s->pooled.sm.state == POOLED_KEPT && entry_is_open(s) && has_surroundings(spec) &&
             has_image(p, s, spec) && has_limits(p, s, spec)) {
             return s;
         }
@@ -263,7 +263,7 @@ void pool_give_way(struct pool *p)
         if (fleet_has_room(p->fleet, 0)) {
             return;
         }
-        if (sandbox_is_entry(s) && is_open(s)) {
+        if (sandbox_is_entry(s) && entry_is_open(s)) {
             s->evicted = true;
             sandbox_close(s, "it was made in advance, and a client needed its place", NULL, NULL);
         }
