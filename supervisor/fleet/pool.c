@@ -5,9 +5,10 @@
  * for other memory and CPU where these can be changed, is given one (sandbox/claim.c).
  *
  * It is filled one at a time and only while no client's sandbox is being created, so that a client
- * never waits for what is made in advance. It begins when a call has needed a sandbox: starting a
- * server touches nothing. After a failure it waits, longer each time, and only the first of a row
- * of failures is a warning: a pool that cannot be filled costs nobody anything but time.
+ * never waits for what is made in advance; and not just after one was given out. It begins when a
+ * call has needed a sandbox: starting a server touches nothing. After a failure it waits, longer
+ * each time, and only the first of a row of failures is a warning: a pool that cannot be filled
+ * costs nobody anything but time.
  *
  * Entries count against the limits of the server only as long as nobody else wants the room: they
  * are never in a client's way, and closed first.
@@ -27,6 +28,7 @@
 #include "supervisor/base/pool_option.h"
 #include "supervisor/fleet/internal.h"
 
+#define PAUSE_MS     100  /* after a client got a sandbox, for its first code */
 #define RETRY_MS     1000 /* after the first failure; doubled after each */
 #define RETRY_MAX_MS 300000
 
@@ -39,7 +41,7 @@ struct pool {
     unsigned failures; /* in a row */
     uint64_t hits, misses;
     struct deferred_task task;
-    uv_timer_t retry;
+    uv_timer_t rest; /* nothing is made before it fires */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -57,9 +59,23 @@ static const struct config *config_of(const struct pool *p)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-static void on_retry(uv_timer_t *timer)
+static void on_rested(uv_timer_t *timer)
 {
     pool_look(timer->data);
+}
+
+static void rest(struct pool *p, uint64_t ms)
+{
+    uv_timer_start(&p->rest, on_rested, ms, 0);
+    uv_unref((uv_handle_t *)&p->rest); /* it does not keep the loop alive */
+}
+
+/* A client has got a sandbox, and is going to use it now. */
+static void pause_filling(struct pool *p)
+{
+    if (!uv_is_active((uv_handle_t *)&p->rest)) {
+        rest(p, PAUSE_MS);
+    }
 }
 
 static void fail_entry(struct pool *p, const char *what, const struct err *err)
@@ -73,8 +89,7 @@ static void fail_entry(struct pool *p, const char *what, const struct err *err)
              "%" PRIu64 " s",
              what, err->text, delay_ms / 1000);
     p->failures++;
-    uv_timer_start(&p->retry, on_retry, delay_ms, 0);
-    uv_unref((uv_handle_t *)&p->retry);
+    rest(p, delay_ms);
 }
 
 static void on_entry_kept(void *arg)
@@ -157,7 +172,7 @@ static bool is_something_made(const struct pool *p)
 static void on_pool_turn(void *arg)
 {
     struct pool *p = arg;
-    if (p->fleet->host.stopping || uv_is_active((uv_handle_t *)&p->retry) || is_something_made(p) ||
+    if (p->fleet->host.stopping || uv_is_active((uv_handle_t *)&p->rest) || is_something_made(p) ||
         count_entries(p, SM_BIT(POOLED_KEPT)) >= p->option.count ||
         !fleet_has_room(p->fleet, config_of(p)->memory_mb)) {
         return;
@@ -175,7 +190,9 @@ void pool_look(struct pool *p)
 void pool_begin(struct pool *p)
 {
     p->begun = p->option.count > 0;
-    pool_look(p);
+    if (p->begun) {
+        pause_filling(p);
+    }
 }
 
 /* ---- giving ---------------------------------------------------------------------------------- */
@@ -236,6 +253,7 @@ struct sandbox *pool_take(struct pool *p, const char *owner, const struct fleet_
     struct pool_entry *e = s->opening.arg;
     sandbox_claim(s, owner, spec, opened, arg);
     free(e);
+    pause_filling(p);
     return s;
 }
 
@@ -288,18 +306,18 @@ struct pool *pool_create(struct fleet *f, const struct sandbox_setup *setup)
     p->fleet = f;
     p->setup = *setup;
     p->option = pool_option_of(setup->host->config);
-    uv_timer_init(setup->host->loop, &p->retry);
-    p->retry.data = p;
+    uv_timer_init(setup->host->loop, &p->rest);
+    p->rest.data = p;
     return p;
 }
 
 void pool_stop(struct pool *p)
 {
     deferred_cancel(&p->setup.host->deferred, &p->task);
-    uv_timer_stop(&p->retry);
+    uv_timer_stop(&p->rest);
 }
 
-static void on_retry_closed(uv_handle_t *handle)
+static void on_rest_closed(uv_handle_t *handle)
 {
     struct pool *p = handle->data;
     void (*closed)(void *arg) = p->closed;
@@ -312,5 +330,5 @@ void pool_destroy(struct pool *p, void (*closed)(void *arg), void *arg)
 {
     p->closed = closed;
     p->closed_arg = arg;
-    uv_close((uv_handle_t *)&p->retry, on_retry_closed);
+    uv_close((uv_handle_t *)&p->rest, on_rest_closed);
 }

@@ -14,7 +14,8 @@ struct pool;
 /* Of the size that the configuration says, and empty: nothing is made before pool_begin(). */
 struct pool *pool_create(struct fleet *f, const struct sandbox_setup *setup);
 
-/* A sandbox was wanted, and there is one: from now on the pool is kept full. */
+/* A client has got a sandbox: from now on the pool is kept full, though not in this moment. May be
+ * repeated. */
 void pool_begin(struct pool *p);
 
 /* Something has changed that may let it make one: looks again, later. */
