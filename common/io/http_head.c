@@ -1,12 +1,13 @@
 /*
- * Reads response heads. The peer may be anything: a wrong port, a proxy, a program that is no
- * engine.
+ * Reads heads of HTTP/1. The peer may be anything: a wrong port, a proxy, a program that is no
+ * engine, hostile code.
  *
- * The reader is strict, because its only use is an engine's answer to an upgrade request: an error
- * that names the fault is better there than a guess. Lines end with CR LF, a field has a name of
- * token characters directly before its colon, no line continues another, and there are no control
- * characters. A wrong head is refused at its first wrong byte, because waiting for the rest would
- * last until the timeout if the peer speaks another protocol.
+ * The reader is strict, because its uses are an engine's answer to an upgrade request and a request
+ * whose target is compared with rules: an error that names the fault is better there than a guess.
+ * Lines end with CR LF, a field has a name of token characters directly before its colon, no line
+ * continues another, and there are no control characters. A wrong head is refused at its first
+ * wrong byte, because waiting for the rest would last until the timeout if the peer speaks another
+ * protocol.
  */
 #include "common/io/http_head.h"
 
@@ -84,6 +85,42 @@ static int read_status(struct view line, bool whole, int *ret_status, struct err
     return 0;
 }
 
+static bool is_target(char c)
+{
+    return c > ' ' && c < 0x7f;
+}
+
+/* Checks a request line "METHOD target HTTP/1.1" or its beginning. */
+static int read_request(struct view line, bool whole, struct http_head *head, struct err *err)
+{
+    static const char version[] = " HTTP/1."; /* and a digit */
+    size_t method = 0;
+    while (method < line.len && is_token(line.data[method])) {
+        method++;
+    }
+    bool good = method < line.len ? method > 0 && line.data[method] == ' ' : !whole;
+    size_t from = method + 1;
+    size_t end = from;
+    while (end < line.len && is_target(line.data[end])) {
+        end++;
+    }
+    good = good && (end < line.len ? end > from : !whole);
+    size_t at = 0;
+    for (; end + at < line.len && good; at++) {
+        char c = line.data[end + at];
+        good =
+            at < sizeof(version) - 1 ? c == version[at] : at == sizeof(version) - 1 && is_digit(c);
+    }
+    if (!good || (whole && at != sizeof(version))) {
+        return err_set(err, ERR_PROTOCOL, "this is no request of HTTP/1");
+    }
+    if (whole) {
+        head->method = view_bytes(line.data, method);
+        head->target = view_bytes(line.data + from, end - from);
+    }
+    return 0;
+}
+
 static int check_field(struct view line, bool whole, struct err *err)
 {
     size_t name = 0;
@@ -97,12 +134,19 @@ static int check_field(struct view line, bool whole, struct err *err)
     return good ? 0 : err_set(err, ERR_PROTOCOL, "a line of the head is not \"Name: value\"");
 }
 
-static int parse_lines(struct view data, struct http_head *head, struct err *err)
+static int read_first_line(struct view line, bool request, bool whole, struct http_head *head,
+                           struct err *err)
+{
+    return request ? read_request(line, whole, head, err)
+                   : read_status(line, whole, &head->status, err);
+}
+
+static int parse_lines(struct view data, bool request, struct http_head *head, struct err *err)
 {
     struct view rest = data;
     struct view line = {0};
     int whole = take_head_line(&rest, &line, err);
-    int rc = whole < 0 ? whole : read_status(line, whole > 0, &head->status, err);
+    int rc = whole < 0 ? whole : read_first_line(line, request, whole > 0, head, err);
     if (rc < 0 || whole == 0) {
         return rc;
     }
@@ -126,14 +170,14 @@ static int parse_lines(struct view data, struct http_head *head, struct err *err
     }
 }
 
-int http_head_parse(struct view data, struct http_head *ret, struct err *err)
+static int parse_any_head(struct view data, bool request, struct http_head *ret, struct err *err)
 {
     struct http_head head = {0};
     struct view within = data;
     if (within.len > HTTP_HEAD_MAX_BYTES) {
         within.len = HTTP_HEAD_MAX_BYTES;
     }
-    int rc = parse_lines(within, &head, err);
+    int rc = parse_lines(within, request, &head, err);
     if (rc == 0 && within.len == HTTP_HEAD_MAX_BYTES) {
         return err_set(err, ERR_TOO_BIG, "the head is larger than %d bytes", HTTP_HEAD_MAX_BYTES);
     }
@@ -141,6 +185,16 @@ int http_head_parse(struct view data, struct http_head *ret, struct err *err)
         *ret = head;
     }
     return rc;
+}
+
+int http_head_parse(struct view data, struct http_head *ret, struct err *err)
+{
+    return parse_any_head(data, false, ret, err);
+}
+
+int http_head_parse_request(struct view data, struct http_head *ret, struct err *err)
+{
+    return parse_any_head(data, true, ret, err);
 }
 
 struct view http_head_value(struct view fields, const char *name)

@@ -1,6 +1,6 @@
 /*
- * A strict reader of HTTP/1.1 response heads, with header values by name and chunked bodies. Only
- * tunnels use it; libcurl reads ordinary responses.
+ * A strict reader of HTTP/1.1 heads, with header values by name and chunked bodies: of responses to
+ * tunnels (libcurl reads ordinary ones), and of requests to the door of a sandbox.
  *
  * Thread: any. Pure functions; nothing blocks or allocates but the caller's buf.
  */
@@ -21,7 +21,9 @@ enum {
 };
 
 struct http_head {
-    int status;         /* 100 to 599 */
+    int status;         /* of a response: 100 to 599 */
+    struct view method; /* of a request; borrowed from what was parsed, as its target */
+    struct view target;
     struct view fields; /* the lines "Name: value\r\n"; borrowed from what was parsed */
     size_t size;        /* bytes of the whole head, its blank line included */
 };
@@ -29,6 +31,9 @@ struct http_head {
 /* Returns 1 and fills *ret; 0 if the head is incomplete; -ERR_PROTOCOL if it is none; -ERR_TOO_BIG
  * if it has more bytes or fields than the limits above. */
 int http_head_parse(struct view data, struct http_head *ret, struct err *err) WARN_UNUSED;
+
+/* The same for the head of a request, whose target is any text of printable ASCII. */
+int http_head_parse_request(struct view data, struct http_head *ret, struct err *err) WARN_UNUSED;
 
 /* The value of the first field of that name (case-insensitive) without surrounding blanks; empty if
  * absent. `fields` are lines as above; a line that is no field is skipped. */

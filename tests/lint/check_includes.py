@@ -11,10 +11,11 @@ from tap import Suite
 
 # The directories of ours that a directory may use beside itself; lower layers stand further down. `fleet.h`
 # is the contract of the fleet for all layers above it, so they may include it.
-BELOW = "common proto"
+BELOW = "common common/net proto"
 FLEET_H = "supervisor/fleet/fleet.h"
 ROOMS = {
     "common": "",
+    "common/net": "common",
     "common/io": "common",
     "proto": "common",
     "worker/agent/process": BELOW,
@@ -23,12 +24,14 @@ ROOMS = {
     "worker/agent/files": BELOW + " worker/agent/process worker/agent/link worker/agent/run",
     "worker/agent/interp": BELOW + " worker/agent/process worker/agent/link worker/agent/run",
     "worker/agent/installs": BELOW + " worker/agent/process worker/agent/link worker/agent/run worker/agent/interp",
-    "worker/agent": BELOW + " worker/agent/process worker/agent/link worker/agent/run worker/agent/files worker/agent/interp worker/agent/installs",
+    "worker/agent/door": BELOW + " worker/agent/link",
+    "worker/agent": BELOW + " worker/agent/process worker/agent/link worker/agent/run worker/agent/files worker/agent/interp worker/agent/installs worker/agent/door",
     "worker/backend": "common common/io",
     "worker/backend/oci": "common common/io worker/backend",
     "worker/backend/docker": "common common/io worker/backend",
     "worker/backend/fake": "common common/io worker/backend",
-    "worker": BELOW + " common/io worker/backend",
+    "worker/door": BELOW + " common/io",
+    "worker": BELOW + " common/io worker/backend worker/door",
     "supervisor/base": BELOW + " common/io",
     "supervisor/languages": BELOW + " common/io",
     # the fleet knows nothing of calls, of tools, of MCP
@@ -64,6 +67,7 @@ LOOP, JSON, BOTH = r"uv\.h", r"cjson/cJSON\.h", r"uv\.h|cjson/cJSON\.h"
 LIBRARIES = {
     "common/io": LOOP,
     "worker": LOOP,
+    "worker/door": LOOP,
     "worker/backend": BOTH,
     "worker/backend/oci": BOTH,
     "worker/backend/docker": BOTH,

@@ -1,12 +1,9 @@
 /*
- * Trust decisions compare names, so each name must have one form only: names are put into lower
- * case, and the C library rewrites IPv6 addresses. An IPv4 address must have four decimal parts.
- * Other spellings ("127.1", "0x7f000001"), which browsers rewrite before they send them, are
- * treated as names here and match nothing.
+ * Parsing is for trust decisions: of a URL there is one reading only, and what has another is
+ * refused. The names are read by common/net/authority.c.
  */
 #include "supervisor/web/http/url.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -20,105 +17,6 @@ static bool is_url_digit(char c)
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-static bool read_port(struct view text, uint16_t *ret)
-{
-    uint32_t port = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        if (!is_url_digit(text.data[i]) || i == 5) {
-            return false;
-        }
-        port = port * 10 + (uint32_t)(text.data[i] - '0');
-    }
-    if (text.len == 0 || port == 0 || port > UINT16_MAX) {
-        return false;
-    }
-    *ret = (uint16_t)port;
-    return true;
-}
-
-static bool read_ipv6(struct view text, struct authority *a)
-{
-    char copy[INET6_ADDRSTRLEN];
-    struct in6_addr address;
-    if (text.len == 0 || text.len >= sizeof(copy)) {
-        return false;
-    }
-    memcpy(copy, text.data, text.len);
-    copy[text.len] = '\0';
-    if (strlen(copy) != text.len || inet_pton(AF_INET6, copy, &address) != 1) {
-        return false;
-    }
-    a->is_address = true;
-    return inet_ntop(AF_INET6, &address, a->host, sizeof(a->host)) != NULL;
-}
-
-static bool read_name(struct view text, struct authority *a)
-{
-    if (text.len == 0 || text.len >= sizeof(a->host)) {
-        return false;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.data[i];
-        if (!is_letter(c) && !is_url_digit(c) && c != '-' && c != '.' && c != '_') {
-            return false;
-        }
-        a->host[i] = lower(c);
-    }
-    a->host[text.len] = '\0';
-    struct in_addr address;
-    a->is_address = inet_pton(AF_INET, a->host, &address) == 1;
-    return true;
-}
-
-bool authority_parse(struct view text, struct authority *ret)
-{
-    struct authority a = {.port = 0};
-    struct view rest;
-    if (text.len > 0 && text.data[0] == '[') {
-        const char *end = memchr(text.data, ']', text.len);
-        if (end == NULL ||
-            !read_ipv6(view_bytes(text.data + 1, (size_t)(end - text.data) - 1), &a)) {
-            return false;
-        }
-        size_t used = (size_t)(end - text.data) + 1;
-        rest = view_bytes(text.data + used, text.len - used);
-    } else {
-        const char *colon = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
-        size_t len = colon != NULL ? (size_t)(colon - text.data) : text.len;
-        if (!read_name(view_bytes(text.data, len), &a)) {
-            return false;
-        }
-        rest = view_bytes(text.data + len, text.len - len);
-    }
-    if (rest.len > 0 &&
-        (rest.data[0] != ':' || !read_port(view_bytes(rest.data + 1, rest.len - 1), &a.port))) {
-        return false;
-    }
-    *ret = a;
-    return true;
-}
-
-bool authority_is_local(const struct authority *a)
-{
-    return strcmp(a->host, "localhost") == 0 || strcmp(a->host, "127.0.0.1") == 0 ||
-           strcmp(a->host, "::1") == 0;
-}
-
-bool authority_is_loopback(const struct authority *a)
-{
-    return authority_is_local(a) || (a->is_address && strncmp(a->host, "127.", 4) == 0);
-}
-
-bool authority_is_any(const struct authority *a)
-{
-    return strcmp(a->host, "0.0.0.0") == 0 || strcmp(a->host, "::") == 0;
 }
 
 static bool read_scheme(const char *text, struct view *ret)
