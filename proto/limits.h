@@ -75,6 +75,15 @@
     (1u << 20) /* replies a worker has not read: above it the agent reads no requests */
 #define LIMIT_AGENT_PENDING 4 /* connections without HELLO; a new one replaces the oldest */
 
+/* --- door ------------------------------------------------------------------------------------ */
+#define LIMIT_DOOR_CHANNELS 32 /* connections out of one sandbox at a time; pip has 1, npm 15 */
+#define LIMIT_DOOR_WINDOW                                                                          \
+    (256u << 10) /* bytes of one connection and direction that are not taken yet */
+#define LIMIT_DOOR_CHUNK (32u << 10) /* of these, in one message: what else is said waits less */
+#define LIMIT_DOOR_RULES 64          /* hosts that one sandbox is let out to */
+#define LIMIT_DOOR_QUEUE                                                                           \
+    (16u << 20) /* unread by an agent: all windows together, twice; an honest one stays below */
+
 /* --- time ------------------------------------------------------------------------------------ */
 #define TIME_HELLO_MS     10000   /* for a new worker or agent to say HELLO */
 #define TIME_OPEN_MS      60000   /* creating a sandbox; progress restarts it */
@@ -86,7 +95,14 @@
 #define TIME_HEARTBEAT_MS 1000  /* between pings while calls are in flight */
 #define TIME_SILENCE_MS   4000  /* a worker that is silent for this long is replaced */
 #define TIME_WAIT_MS      20000 /* longest wait of one long poll; the caller repeats it */
-#define TIME_GRACE_MS     10000 /* default time after which a sandbox without a supervisor ends */
+#define TIME_DOOR_HEAD_MS 30000 /* for the head of a request to come */
+#define TIME_DOOR_REACH_MS                                                                         \
+    12000 /* to look a name up and to connect: less than the 15 s that pip waits, so it hears why  \
+           */
+#define TIME_DOOR_TRY_MS  4000   /* to connect to one address while there are others */
+#define TIME_DOOR_IDLE_MS 300000 /* a connection on which nothing travels; a server may think */
+#define TIME_DOOR_HALF_MS 60000  /* the same when the program in the sandbox says nothing more */
+#define TIME_GRACE_MS     10000  /* default time after which a sandbox without a supervisor ends */
 #define TIME_ADOPT_MS                                                                              \
     2500 /* a worker that outlived its supervisor greets the next one within this: time for two    \
             dialers */

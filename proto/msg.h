@@ -132,6 +132,13 @@ static inline bool op_is_execution(enum op_kind kind)
 enum net {
     NET_NONE = 0,
     NET_FULL = 1, /* everything but this host's loopback */
+    NET_DOOR = 2, /* no interface: what its worker lets out, by the agent's stream (worker/door) */
+};
+
+/* Who says that a place may be reached. */
+enum door_kind {
+    DOOR_PUBLIC = 0, /* we do: "public", only addresses of the internet */
+    DOOR_OWN = 1,    /* the operator: "own", where it really is */
 };
 
 /* Bits of START.flags. */

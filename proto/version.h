@@ -14,6 +14,7 @@
  *  10  input for what runs, and terminals
  *  11  START has no size of a terminal
  *  12  a sandbox of the pool gets the limits of whom it is given to
+ *  13  a sandbox may have a door: connections out of it travel on the agent's stream
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H

@@ -75,6 +75,10 @@ struct cell {
 #define CELLS_ENGINE_PLACE NEVER
 #define CELLS_ENGINE_TRIED NEVER
 #define CELLS_INSTALL     NEVER
+#define CELLS_DOOR_OPEN   NEVER
+#define CELLS_DOOR_DATA   NEVER
+#define CELLS_DOOR_CREDIT NEVER
+#define CELLS_DOOR_CLOSE  NEVER
 /* clang-format on */
 
 static const struct row {
