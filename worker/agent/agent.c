@@ -53,6 +53,7 @@ void agent_drop_link(struct agent *a, struct link *l)
     a->current = NULL;
     a->alone_since_ms = clock_ms();
     installs_untell(&a->installs);
+    doorway_cut(&a->doorway);
     for (size_t i = 0; i < a->ops.count; i++) {
         a->ops.items[i]->waiter.active = false; /* the next link sends START again */
     }
@@ -353,6 +354,7 @@ static int collect(struct agent *a)
         }
     }
     installs_poll(&a->installs, set);
+    doorway_poll(&a->doorway, set);
     uint64_t now_ms = now_us / 1000;
     uint64_t at_ms = earlier(next_deadline_ms(a), programs_poll(&a->programs, set));
     uint64_t wait_ms = at_ms == UINT64_MAX ? UINT64_MAX : at_ms > now_ms ? at_ms - now_ms : 0;
@@ -431,6 +433,7 @@ static void handle(struct agent *a)
         }
     }
     installs_handle(&a->installs, set, any_code_runs(a));
+    doorway_handle(&a->doorway, set);
     /* last: accepting may reuse a place, which must have been handled by then */
     if (poll_set_got(set, a->listen_slot) != 0) {
         accept_link(a);
@@ -549,6 +552,7 @@ static void end_all(struct agent *a)
     }
     programs_finish(&a->programs);
     installs_finish(&a->installs);
+    doorway_finish(&a->doorway);
     wait_for_keepers(a);
     op_table_finish(&a->ops);
     changes_finish(&a->changes);
@@ -565,6 +569,7 @@ int agent_run(const struct agent_config *config, struct err *err)
     a->exit_code = EXIT_CODE_OK;
     op_table_init(&a->ops);
     installs_init(&a->installs, config->installs_fd);
+    doorway_init(&a->doorway, config->door_fd, agent_doorway_link(a));
     changes_init(&a->changes, &a->config.spawn);
     a->ops.changes = &a->changes;
     for (size_t i = 0; i < AGENT_LINKS; i++) {
@@ -576,6 +581,7 @@ int agent_run(const struct agent_config *config, struct err *err)
     if (set_up_agent_process(a, err) < 0 ||
         (config->relay_stdio && relay_start(config->listen, &a->relay, err) < 0)) {
         installs_finish(&a->installs);
+        doorway_finish(&a->doorway);
         free(a);
         return EXIT_CODE_SETUP;
     }

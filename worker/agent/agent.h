@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "worker/agent/door/doorway.h"
 #include "worker/agent/installs/installs.h"
 #include "worker/agent/interp/interp.h"
 #include "worker/agent/link/link.h"
@@ -29,6 +30,7 @@ struct agent_config {
     bool relay_stdio;    /* the first relay is ours, on stdin and stdout; needs `listen` */
     const char *sandbox; /* id that HELLO must name; borrowed for ever */
     int installs_fd;     /* listening, where code asks for packages, owned; -1: nowhere */
+    int door_fd;         /* listening, where programs are let out, owned; -1: nowhere */
     uint64_t grace_ms;   /* the agent exits after this long without a link */
     bool any_peer;       /* accept every peer: for tests, which have no sandbox */
     struct spawn_config spawn;
@@ -52,6 +54,7 @@ struct agent {
     struct interp interps[AGENT_INTERPS]; /* those with a path are installed */
     struct programs programs;
     struct installs installs;
+    struct doorway doorway;
 
     struct poll_set polls;
     struct poll_slot listen_slot, signal_slot;
@@ -70,6 +73,9 @@ int agent_request(struct agent *a, struct link *l, const struct msg *m,
 
 /* dispatch.c: sends to a link, closing it if that fails. */
 void agent_send(struct agent *a, struct link *l, const struct msg *m);
+
+/* dispatch.c: what programs say at the door goes to whichever link is current. */
+struct doorway_link agent_doorway_link(struct agent *a);
 
 /* agent.c: closes a link. Operations go on. */
 void agent_drop_link(struct agent *a, struct link *l);

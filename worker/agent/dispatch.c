@@ -418,6 +418,30 @@ static int accept_shutdown(struct agent *a, struct link *l, const struct msg *m,
     return 0;
 }
 
+static bool worker_has_room(void *arg)
+{
+    const struct agent *a = arg;
+    return a->current != NULL && link_has_room(a->current);
+}
+
+static void tell_worker(void *arg, const struct msg *m)
+{
+    struct agent *a = arg;
+    if (a->current != NULL) {
+        agent_send(a, a->current, m);
+    }
+}
+
+struct doorway_link agent_doorway_link(struct agent *a)
+{
+    return (struct doorway_link){.has_room = worker_has_room, .send = tell_worker, .arg = a};
+}
+
+static int door(struct agent *a, struct link *l, const struct msg *m, struct err *err)
+{
+    return doorway_take(&a->doorway, m, err);
+}
+
 /* ---- which request is legal when ------------------------------------------------------------- */
 
 struct handler {
@@ -427,11 +451,12 @@ struct handler {
 };
 
 static const struct handler handlers[] = {
-    {MSG_HELLO, true, hello},    {MSG_START, false, accept_start},
-    {MSG_WAIT, false, wait_for}, {MSG_CANCEL, false, cancel},
-    {MSG_STATUS, false, status}, {MSG_SHUTDOWN, false, accept_shutdown},
-    {MSG_OPS, false, ops},       {MSG_INPUT, false, input},
-    {MSG_LIMITS, false, limits},
+    {MSG_HELLO, true, hello},      {MSG_START, false, accept_start},
+    {MSG_WAIT, false, wait_for},   {MSG_CANCEL, false, cancel},
+    {MSG_STATUS, false, status},   {MSG_SHUTDOWN, false, accept_shutdown},
+    {MSG_OPS, false, ops},         {MSG_INPUT, false, input},
+    {MSG_DOOR_DATA, false, door},  {MSG_DOOR_CREDIT, false, door},
+    {MSG_DOOR_CLOSE, false, door}, {MSG_LIMITS, false, limits},
 };
 
 int agent_request(struct agent *a, struct link *l, const struct msg *m, struct err *err)

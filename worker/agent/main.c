@@ -20,6 +20,7 @@
 #include "proto/variables.h"
 #include "proto/version.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/door/doorway.h"
 #include "worker/agent/installs/front.h"
 #include "worker/agent/installs/place.h"
 #include "worker/agent/link/endpoint.h"
@@ -39,7 +40,7 @@
                  */
 
 struct options {
-    uint64_t fd, grace_ms, uid, gid, nproc, nofile, data_bytes, memory_bytes;
+    uint64_t fd, door, grace_ms, uid, gid, nproc, nofile, data_bytes, memory_bytes;
     const char *listen, *socket, *sandbox, *workspace, *home, *packages, *installs, *dir;
     bool single_uid, any_peer, relay_stdio, filter, views;
 };
@@ -62,6 +63,7 @@ struct option_row {
 
 static const struct option_row rows[] = {
     NUMBER("--fd", fd, 1 << 20),
+    NUMBER("--door", door, UINT16_MAX),
     TEXT("--listen", listen),
     TEXT("--socket", socket),
     TEXT("--sandbox", sandbox),
@@ -228,6 +230,7 @@ static int serve(const struct options *o, struct err *err)
         .sandbox = o->sandbox,
         .grace_ms = o->grace_ms,
         .installs_fd = -1,
+        .door_fd = -1,
         .any_peer = o->any_peer,
         .spawn = spawn_of(o),
     };
@@ -235,6 +238,9 @@ static int serve(const struct options *o, struct err *err)
     if (o->installs != NULL && place_open(o->installs, &config.spawn, has_places(packages),
                                           &config.installs_fd, err) < 0) {
         log_warn("code cannot ask for packages: %s", err->text);
+    }
+    if (o->door != 0 && doorway_listen((uint16_t)o->door, &config.door_fd, err) < 0) {
+        log_warn("nothing is let out: %s", err->text);
     }
     return agent_run(&config, err);
 }

@@ -15,9 +15,10 @@
 #define INSTALL_CLIENTS (2 * LIMIT_INSTALLS)
 
 /* listener, signals, links, six of each interpreter, four of each program, two of each file
- * operation; another listener, and its connections */
+ * operation; two other listeners, and their connections */
 #define POLL_SET_MAX                                                                               \
-    (2 + 1 + LIMIT_AGENT_PENDING + 6 * 4 + 4 * LIMIT_PROGRAMS + 2 * LIMIT_OPS + 1 + INSTALL_CLIENTS)
+    (2 + 1 + LIMIT_AGENT_PENDING + 6 * 4 + 4 * LIMIT_PROGRAMS + 2 * LIMIT_OPS + 1 +                \
+     INSTALL_CLIENTS + 1 + LIMIT_DOOR_CHANNELS)
 
 struct poll_set {
     struct pollfd fds[POLL_SET_MAX];
