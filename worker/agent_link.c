@@ -37,6 +37,7 @@
 #include "proto/codec.h"
 #include "proto/version.h"
 #include "worker/agent_entry.h"
+#include "worker/agent_post.h"
 #include "worker/agent_reply.h"
 
 #define RETRY_MIN_MS 10
@@ -82,6 +83,9 @@ struct agent_link {
     struct buf rx;
     struct agent_entries entries;
     struct agent_entry *hello; /* unlike other entries it ends with its stream */
+
+    size_t posted; /* bytes of events that libuv still holds */
+    bool unsaid;   /* an event could not be sent */
 
     bool timer_closed;
     void (*closed)(void *arg);
@@ -146,6 +150,9 @@ static void arm_all(struct agent_link *link)
     if (link->sm.state == LINK_DOWN) {
         arm_agent_link(link, link->retry_ms);
     }
+    if (link->unsaid) {
+        arm_agent_link(link, uv_now(link->loop));
+    }
     if (link->down_ms != 0) {
         arm_agent_link(link, link->late_ms);
         return;
@@ -203,6 +210,7 @@ static void on_pipe_closed(uv_handle_t *handle)
 /* The read buffer stays, because a message that borrows from it may be in use. */
 static void hang_up(struct agent_link *link)
 {
+    link->unsaid = false;
     if (link->pipe != NULL && !uv_is_closing((uv_handle_t *)link->pipe)) {
         uv_close((uv_handle_t *)link->pipe, on_pipe_closed);
     }
@@ -278,17 +286,26 @@ static void on_hello_reply(struct agent_link *link, const struct msg *m)
     link->events->on_up(link->arg, hello);
 }
 
+static bool is_event(enum msg_type type)
+{
+    return type == MSG_RUNNING || type == MSG_DOOR_OPEN || type == MSG_DOOR_DATA ||
+           type == MSG_DOOR_CREDIT || type == MSG_DOOR_CLOSE;
+}
+
 /* One whole message from the agent. */
 static void handle(struct agent_link *link, const struct msg *m)
 {
     struct err err = ERR_INIT;
     if (m->type >= 100) {
-        if (link->sm.state != LINK_UP || m->type != MSG_RUNNING || m->seq != 0) {
-            err_set(&err, ERR_PROTOCOL, "an event that nobody expects: %s", msg_name(m->type));
-            violated(link, &err);
-            return;
+        int rc = 0;
+        if (link->sm.state != LINK_UP || !is_event(m->type) || m->seq != 0) {
+            rc = err_set(&err, ERR_PROTOCOL, "an event that nobody expects: %s", msg_name(m->type));
+        } else {
+            rc = link->events->on_event(link->arg, m, &err);
         }
-        link->events->on_event(link->arg, m);
+        if (rc < 0) {
+            violated(link, &err);
+        }
         return;
     }
     bool is_hello = link->hello != NULL && link->hello->seq == m->seq;
@@ -485,6 +502,10 @@ static void on_agent_link_timer(uv_timer_t *timer)
     uint64_t now = uv_now(link->loop);
     struct err err = ERR_INIT;
     link->armed_ms = 0;
+    if (link->unsaid && link->sm.state == LINK_UP) {
+        lose_stream(link, "the agent does not read, or there is no memory for what it is told");
+        return;
+    }
     if (link->down_ms != 0 && now >= link->late_ms && keep_trying(link)) {
         return;
     }
@@ -582,6 +603,15 @@ int agent_link_pass_on(struct agent_link *link, const struct msg *start,
         ipc_message_free(message);
     }
     return rc;
+}
+
+void agent_link_post(struct agent_link *link, const struct msg *event)
+{
+    if (agent_link_is_up(link) && !link->unsaid &&
+        agent_post(&link->posted, (uv_stream_t *)link->pipe, event) < 0) {
+        link->unsaid = true;
+        arm_agent_link(link, uv_now(link->loop));
+    }
 }
 
 void agent_link_end(struct agent_link *link, const struct err *err)

@@ -26,8 +26,8 @@ typedef void (*agent_reply_fn)(void *arg, const struct msg *reply, const struct 
 struct agent_link_events {
     /* A stream is up and the agent has answered HELLO: the first stream, or a later one. */
     void (*on_up)(void *arg, const struct msg_hello_ok *hello);
-    /* An event of the agent's, e.g. RUNNING. */
-    void (*on_event)(void *arg, const struct msg *event);
+    /* An event of the agent's: RUNNING, or one of a door. -ERR_PROTOCOL if it is malformed. */
+    int (*on_event)(void *arg, const struct msg *event, struct err *err);
     /* The stream was lost; another one is being opened. */
     void (*on_lost)(void *arg);
     /* Called once when the link gives up: -ERR_GONE the sandbox is not running, -ERR_PROTOCOL the
@@ -65,6 +65,10 @@ int agent_link_ask(struct agent_link *link, const struct msg *request, uint64_t 
 int agent_link_pass_on(struct agent_link *link, const struct msg *start,
                        struct ipc_message *message, uint64_t wait_ms, agent_reply_fn done,
                        void *arg, struct err *err) WARN_UNUSED;
+
+/* Sends an event of a door, which has no answer and is never sent again; it is dropped if there is
+ * no stream. If it cannot be sent the stream is lost, which is told later. */
+void agent_link_post(struct agent_link *link, const struct msg *event);
 
 /* Answers every request with `err`, closes the stream and takes no more requests. May be
  * repeated. */

@@ -54,6 +54,13 @@ static void on_operations_closed(void *arg)
     leave_step(w);
 }
 
+static void on_door_closed(void *arg)
+{
+    struct worker *w = arg;
+    w->door = NULL;
+    leave_step(w);
+}
+
 static void on_link_closed(void *arg)
 {
     struct worker *w = arg;
@@ -65,6 +72,7 @@ static void close_parts(struct worker *w)
 {
     figures_destroy(w->figures);
     if (w->operations != NULL) {
+        door_destroy(w->door, on_door_closed, w);
         operations_destroy(w->operations, on_operations_closed, w);
         agent_link_destroy(w->link, on_link_closed, w);
     }
@@ -95,6 +103,7 @@ static void on_life_timer_closed(uv_handle_t *handle)
         enum exit_code code = w->exit_code;
         spec_drop(&w->spec);
         alloc_listfree(&w->runners);
+        door_rules_finish(&w->rules);
         buf_finish(&w->supervisor.answer);
         buf_finish(&w->opened);
         free(w);
@@ -119,7 +128,7 @@ static bool is_step_over(const struct worker *w)
     case STEP_BACKEND:
         return w->backend == NULL;
     case STEP_PARTS:
-        return w->operations == NULL && w->link == NULL;
+        return w->operations == NULL && w->link == NULL && w->door == NULL;
     case STEP_SERVER:
         return w->supervisor.server == NULL;
     default:

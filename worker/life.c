@@ -352,15 +352,31 @@ static void on_link_up(void *arg, const struct msg_hello_ok *hello)
     life_answer_opened(w);
 }
 
-static void on_link_event(void *arg, const struct msg *event)
+static int on_link_event(void *arg, const struct msg *event, struct err *err)
 {
     struct worker *w = arg;
-    operations_running(w->operations, &event->running);
+    if (event->type == MSG_RUNNING) {
+        operations_running(w->operations, &event->running);
+        return 0;
+    }
+    if (w->door == NULL) {
+        return err_set(err, ERR_PROTOCOL, "%s in a sandbox without a door", msg_name(event->type));
+    }
+    return door_take(w->door, event, err);
+}
+
+static void on_door_post(void *arg, const struct msg *m)
+{
+    struct worker *w = arg;
+    agent_link_post(w->link, m);
 }
 
 static void on_link_lost(void *arg)
 {
     struct worker *w = arg;
+    if (w->door != NULL) {
+        door_cut(w->door);
+    }
     if (ending_has_begun(w->setup->dir)) { /* not a thousand requests to an engine at once */
         ended_with_server(w);
         return;
@@ -393,6 +409,16 @@ static void connect_agent(struct worker *w)
         .arg = w,
     };
     w->operations = operations_create(&setup);
+    if (w->spec.door) {
+        const struct door_setup door = {
+            .loop = w->loop,
+            .sandbox = w->setup->sandbox,
+            .rules = &w->rules,
+            .post = on_door_post,
+            .arg = w,
+        };
+        w->door = door_create(&door);
+    }
     worker_set_step(w, STEP_AGENT);
     agent_link_open(w->link);
 }
@@ -449,7 +475,8 @@ static int keep_spec(struct worker *w, const struct msg_open *m, struct err *err
     spec->progress = on_progress;
     spec->progress_arg = w;
     w->runners = alloc_listdup(m->runners);
-    return spec_take(spec, m, err);
+    int rc = spec_take(spec, m, err);
+    return rc < 0 || !spec->door ? rc : door_rules_take(&w->rules, m, err);
 }
 
 static void refuse_open(struct worker *w, const struct err *err)

@@ -13,6 +13,7 @@
 #include "common/sm.h"
 #include "worker/agent_link.h"
 #include "worker/backend/backend.h"
+#include "worker/door/door.h"
 #include "worker/figures.h"
 #include "worker/operations.h"
 #include "worker/progress.h"
@@ -61,6 +62,7 @@ struct worker {
     /* What OPEN said, and what is told of it. */
     struct backend_spec spec; /* strings owned */
     struct view_list runners; /* for the agent; owned, too */
+    struct door_rules rules;  /* of its door */
     bool attached;
     struct buf opened;     /* the OPENED that everybody gets, encoded */
     struct err gone_cause; /* why the sandbox ended by itself */
@@ -77,6 +79,7 @@ struct worker {
     struct agent_link *link;
     struct figures *figures;
     struct operations *operations;
+    struct door *door; /* NULL: the sandbox has none */
 
     /* Who waits. */
     struct asker *open_askers, *close_askers;

@@ -237,7 +237,10 @@ int main(int argc, char **argv)
         uv_close((uv_handle_t *)&program.lifeline, NULL);
     }
     uv_run(&program.loop, UV_RUN_NOWAIT);
-    uv_loop_close(&program.loop);
+    bool idle = uv_loop_close(&program.loop) == 0;
     log_info("ends: %s", exit_code_text((int)program.exit_code));
+    if (!idle) {
+        _exit((int)program.exit_code); /* not to wait for the thread of a look-up (door/lookup.c) */
+    }
     return (int)program.exit_code;
 }

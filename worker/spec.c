@@ -77,8 +77,11 @@ static int check_shares(const struct view_list *shares, struct err *err)
 
 static int check_reach(const struct msg_open *m, struct err *err)
 {
-    if (m->network != NET_NONE && m->network != NET_FULL) {
+    if (m->network > NET_DOOR) {
         return err_set(err, ERR_INVALID, "there is no network of kind %u", (unsigned)m->network);
+    }
+    if (m->network != NET_DOOR && (m->door.count > 0 || m->door_proxy.len > 0)) {
+        return err_set(err, ERR_INVALID, "door: this sandbox has none");
     }
     if (!is_sandbox_id(m->packages)) {
         return err_set(err, ERR_INVALID, "packages: \"%.*s\" is no sandbox", VIEW_ARG(m->packages));
@@ -140,6 +143,7 @@ int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *e
     spec->strict = m->strict;
     spec->pull = m->pull;
     spec->network = m->network == NET_FULL;
+    spec->door = m->network == NET_DOOR;
     spec->packages = alloc_viewdup(m->packages);
     spec->packages_write = m->packages_write;
     spec->app_dir = m->app_dir;

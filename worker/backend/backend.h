@@ -76,6 +76,8 @@ struct backend_spec {
     bool strict;          /* fail instead of leaving a limit unapplied */
     bool pull;            /* fetch an image that the engine does not have */
     bool network;         /* network access to what this host reaches, except its loopback */
+    bool door; /* no interface, but the agent passes what is said to BACKEND_DOOR_PORT to its worker
+                */
     /* The sandbox whose package directory is mounted at BACKEND_PACKAGES; "" = none. If it is `id`,
      * create makes it and destroy removes it; else it exists, and is -ERR_GONE if it does not. */
     const char *packages;
