@@ -16,6 +16,9 @@
 
 #define BACKEND_HOME "/home/user" /* home directory of user code, in every backend */
 
+/* Of loopback in a sandbox that has a door instead of network: the way out, an HTTP proxy. */
+#define BACKEND_DOOR_PORT 3128
+
 #define BACKEND_SHARE_NAME_MAX 64 /* bytes of the name that a share has in a sandbox */
 
 #define BACKEND_RUNTIMES_MAX  2
@@ -25,8 +28,8 @@
  */
 #define BACKEND_TAKES_NETWORK "allow-network "
 #define BACKEND_TAKES_PACKAGES                                                                     \
-    "packages build-packages package-index package-dir npm-registry package-proxy package-ca "     \
-    "packages-mb "                                                                                 \
+    "packages build-packages package-index package-dir npm-registry package-hosts package-proxy "  \
+    "package-ca packages-mb "                                                                      \
     "install-timeout-seconds "
 
 #define BACKEND_TAKES_SHARES "share "

@@ -25,6 +25,7 @@
 #include "supervisor/base/options.h"
 #include "supervisor/base/pool_option.h"
 #include "supervisor/base/share.h"
+#include "supervisor/base/sources.h"
 
 #define HTTP_INSTANCE "main"
 
@@ -325,6 +326,10 @@ static int check_together(const struct config *c, struct err *err)
                        "the directories of this one; leave --share out, or use an engine of this "
                        "host by its socket",
                        c->engine);
+    }
+    int rc = sources_check(c, err);
+    if (rc < 0) {
+        return rc;
     }
     const struct place engine = {.kind = PLACE_NAMED, .address = c->engine};
     if (c->engine[0] != '\0' && place_check(&engine, err) < 0) {

@@ -65,7 +65,8 @@ struct config {
     bool build_packages;                /* also those that run code while they are installed */
     char *package_index, *npm_registry; /* URLs; "" = the managers' own */
     char *package_dir;                  /* directory of wheels on this host; "" = none */
-    char *package_proxy;                /* URL for the installers' http_proxy and https_proxy */
+    char *package_hosts;                /* what else installers reach, with commas; "" = nothing */
+    char *package_proxy;                /* URL of the proxy through which all of that is reached */
     char *package_ca;                   /* PEM file that installers trust; "" = the image's own */
     uint64_t packages_mb;               /* limit of the packages of one sandbox */
     uint64_t install_timeout_s;

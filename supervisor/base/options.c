@@ -177,9 +177,9 @@ const struct option options[] = {
 
     /* ---- packages ---- */
     {"packages", OPTION_TOPIC_PACKAGES, OPTION_FLAG, FIELD(packages), "yes", 0, 0, NULL,
-     "packages can be installed, by an installer of its own that has network while the sandbox has none", NULL},
+     "packages can be installed, by an installer of its own that reaches their sources and nothing else", NULL},
     {"build-packages", OPTION_TOPIC_PACKAGES, OPTION_FLAG, FIELD(build_packages), "no", 0, 0, NULL,
-     "also packages that run code of their own while they are installed, with the installer's network: sources "
+     "also packages that run code of their own while they are installed, in the installer: sources "
      "that are built (setup.py) and the install scripts of npm; without it only what comes ready-made", NULL},
     {"package-index", OPTION_TOPIC_PACKAGES, OPTION_TEXT, FIELD(package_index), "", 0, 0, "URL",
      "where pip finds packages; default: its own index", NULL},
@@ -188,8 +188,11 @@ const struct option options[] = {
      "must be able to read it", NULL},
     {"npm-registry", OPTION_TOPIC_PACKAGES, OPTION_TEXT, FIELD(npm_registry), "", 0, 0, "URL",
      "where npm finds packages; default: its own registry", NULL},
+    {"package-hosts", OPTION_TOPIC_PACKAGES, OPTION_TEXT, FIELD(package_hosts), "", 0, 0, "HOST,...",
+     "what installers reach besides the index, the registry and the hosts of their files: HOST or HOST:PORT (443), "
+     "separated by commas, such as the host to which an index of your own sends for files", NULL},
     {"package-proxy", OPTION_TOPIC_PACKAGES, OPTION_TEXT, FIELD(package_proxy), "", 0, 0, "URL",
-     "proxy through which packages are fetched", NULL},
+     "proxy through which packages are fetched: http://HOST:PORT, with USER:PASSWORD@ if it wants that", NULL},
     {"package-ca", OPTION_TOPIC_PACKAGES, OPTION_TEXT, FIELD(package_ca), "", 0, 0, "FILE",
      "PEM file of certificates that the installer trusts instead of the usual ones; every user must be able to "
      "read it", NULL},

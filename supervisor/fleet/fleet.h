@@ -60,9 +60,13 @@ struct fleet_spec {
      */
     bool app_dir;
     /* For an installer: the sandbox (id) whose packages it writes. An installer is in no list, is
-     * found by its id only, counts against no owner's limits, and has network. NULL: no installer.
+     * found by its id only, counts against no owner's limits, and has a door. NULL: no installer.
      */
     const char *installs_for;
+    /* Where that door leads, two texts each: "host:port", "own" or "public"; all of it by the proxy
+     * ("host:port"), if there is one, which is given `proxy_auth` (may be NULL). */
+    struct view_list door;
+    const char *door_proxy, *door_proxy_auth;
     struct view_list mounts; /* for an installer: pairs of host path and inside path */
     struct view_list shares; /* names of directories that it asks for, besides those for all */
     /* Limits of this owner, including the new sandbox: number of sandboxes, and memory of all

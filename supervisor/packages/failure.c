@@ -18,6 +18,9 @@ static const struct {
 } kinds[] = {
     {"not_found", "there is no such package or version",
      "check the name and the version; try it without a version"},
+    {"refused", "an installer reaches the sources of packages and nothing else",
+     "the server's operator can name further hosts with --package-hosts, where an index keeps its "
+     "files elsewhere"},
     {"network", "the package index could not be reached",
      "the server's host may have no network; its operator can name an index, a proxy or a "
      "directory of wheels with --package-index, --package-proxy or --package-dir"},

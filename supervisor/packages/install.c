@@ -1,7 +1,7 @@
 /*
- * One installation: a sandbox is opened that has network and may write to another sandbox's
- * packages; our program runs in it; then it is closed. Waiting callers get the outcome as soon as
- * the program has ended; closing takes its time after that.
+ * One installation: a sandbox is opened that is let out to the sources of packages (sources.h) and
+ * may write to another sandbox's packages; our program runs in it; then it is closed. Waiting
+ * callers get the outcome as soon as the program has ended; closing takes its time after that.
  *
  * Every error leads to install_fail(), which may come at any time: the server stops, a client
  * cancels, the sandbox is closed. Later callbacks of the fleet find the outcome settled, and only
@@ -13,10 +13,12 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/sources.h"
 #include "supervisor/packages/installers.h"
 #include "supervisor/packages/internal.h"
 #include "supervisor/packages/reply.h"
@@ -213,11 +215,19 @@ static void add_env(struct view *items, size_t *count, char **owned, const char 
 static size_t build_env(const struct installation *i, struct view *items, char **owned)
 {
     static const char *const proxies[] = {"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"};
+    static const char *const directly[] = {"no_proxy", "NO_PROXY"};
     static const char *const stores[] = {"PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE",
                                          "NODE_EXTRA_CA_CERTS"};
+    char door[48];
     size_t count = 0;
+    snprintf(door, sizeof(door), "http://127.0.0.1:%d", BACKEND_DOOR_PORT);
     for (size_t k = 0; k < sizeof(proxies) / sizeof(proxies[0]); k++) {
-        add_env(items, &count, owned, proxies[k], i->p->config->package_proxy);
+        add_env(items, &count, owned, proxies[k], door);
+    }
+    for (size_t k = 0; k < sizeof(directly) / sizeof(directly[0]); k++) {
+        owned[count] = alloc_printf("%s=", directly[k]); /* whatever an image has there */
+        items[count] = view_of(owned[count]);
+        count++;
     }
     for (size_t k = 0; k < sizeof(stores) / sizeof(stores[0]); k++) {
         add_env(items, &count, owned, stores[k], i->p->package_ca[0] != '\0' ? CA_PATH : "");
@@ -330,8 +340,13 @@ void install_begin(struct installation *i)
         mounts[count++] = view_of(i->p->package_ca);
         mounts[count++] = view_of(CA_PATH);
     }
+    struct sources sources;
+    sources_init(&sources, c, i->manager == PACKAGE_PIP);
     const struct fleet_spec spec = {
         .installs_for = i->sandbox,
+        .door = sources.places,
+        .door_proxy = sources.proxy,
+        .door_proxy_auth = sources.proxy_auth,
         .memory_mb = c->memory_mb > MEMORY_MB ? c->memory_mb : MEMORY_MB,
         .ttl_ms = c->install_timeout_s * 1000 + TTL_MS,
         .mounts = {mounts, count},
@@ -340,6 +355,7 @@ void install_begin(struct installation *i)
     i->phase = INSTALL_OPENING;
     i->pending++;
     fleet_open(i->p->fleet, INSTALLERS_OWNER, &spec, on_installer_open, i);
+    sources_finish(&sources);
     packages_progressed(i);
 }
 

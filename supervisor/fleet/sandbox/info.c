@@ -178,6 +178,9 @@ void sandbox_free(struct sandbox *s)
     }
     free(s->asked.mounts);
     alloc_listfree(&s->spec.shares);
+    alloc_listfree(&s->spec.door);
+    free((char *)(uintptr_t)s->spec.door_proxy.data);
+    free((char *)(uintptr_t)s->spec.door_proxy_auth.data);
     free((char *)(uintptr_t)s->spec.packages.data);
     free((char *)(uintptr_t)s->spec.image.data);
     free(s->owner);

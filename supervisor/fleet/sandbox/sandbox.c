@@ -513,13 +513,21 @@ static struct view_list shares_for(const struct config *c, const struct fleet_sp
     return alloc_listdup((struct view_list){texts, count});
 }
 
+static struct view copy_or_none(const char *text)
+{
+    return view_of(alloc_strdup(text != NULL ? text : ""));
+}
+
 /* What it can reach: network, packages, files of this host. An installer writes another sandbox's
  * packages; every other sandbox has a directory for its own, since packages may be wanted later. */
 static void copy_reach(struct sandbox *s, const struct fleet_spec *spec)
 {
     bool installer = spec->installs_for != NULL;
     struct msg_open *o = &s->spec;
-    o->network = installer || spec->network ? NET_FULL : NET_NONE;
+    o->network = installer ? NET_DOOR : spec->network ? NET_FULL : NET_NONE;
+    o->door = alloc_listdup(spec->door);
+    o->door_proxy = copy_or_none(spec->door_proxy);
+    o->door_proxy_auth = copy_or_none(spec->door_proxy_auth);
     o->packages_write = installer;
     o->app_dir = spec->app_dir;
     const char *packages = s->host->config->packages ? s->id : "";

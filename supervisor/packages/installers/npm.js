@@ -3,8 +3,8 @@
 // TASK is JSON: root, id, requirements, registry ("" = npm's own), limit_mb, build.
 //
 // npm works on a copy of what is there, in a staging directory inside the package directory. When it has ended well,
-// each package that is new or another one than before is moved to its place by a rename. No code of a package
-// runs here, since it would have network and share the package directory with code that has none, unless `build` says so: some cannot be used
+// each package that is new or another one than before is moved to its place by a rename. The only way out is a proxy that leads to the
+// sources of packages (worker/door). No code of a package runs here, since it would share the package directory with code that has no way out, unless `build` says so: some cannot be used
 // without their install scripts.
 //
 // On stdout: "+ NAME VERSION" for what was asked for, or "! KIND TEXT" if it failed. What npm says goes to stderr.
@@ -23,7 +23,8 @@ const NO_GIT = "/bin/false"; // in git's place
 const KINDS = [
   ["space", /ENOSPC|EDQUOT|no space left on device/i],
   ["certificate", /CERT_|SELF_SIGNED|UNABLE_TO_VERIFY_LEAF_SIGNATURE|ERR_TLS_CERT/],
-  ["network", /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT/],
+  ["refused", /cloister: not let out/],
+  ["network", /cloister: \S+ cannot be reached|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT/],
   ["not_found", /\bE404\b|\bETARGET\b|ENOVERSIONS|No matching version/],
   ["conflict", /\bERESOLVE\b/],
   ["build", /command failed|gyp ERR|ELIFECYCLE|npm ERR! code 1\b/],
@@ -177,6 +178,11 @@ function runNpm(words) {
         }
         const kind = found && found[0] === "build" && !task.build ? ["source"] : found;
         const told = errors.map((line) => line.replace(/^npm (ERR!|error)\s*/, "")).filter((line) => line && !/^(code|errno|syscall|type) /.test(line));
+        const door = errors.map((line) => line.match(/cloister: (not let out: .*?|\S+ cannot be reached: .*?)( - [A-Z]+ |$)/)).find((match) => match);
+        if (door && ["refused", "network"].includes(kind && kind[0])) {
+          reject(new Failure(kind[0], door[1]));
+          return;
+        }
         reject(new Failure(kind ? kind[0] : "other", told[0] || `npm ended with status ${status}`));
       }
     });

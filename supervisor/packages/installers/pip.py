@@ -2,7 +2,9 @@
 
 TASK is JSON: root, id, requirements, index ("" = pip's own), wheels (a directory or ""), limit_mb, build.
 
-Unless `build` says so, no code of a package runs here: it would have network, and share the package directory with code that has none. pip
+The only way out is a proxy that leads to the sources of packages (worker/door); what it refuses it says in the line that pip shows.
+
+Unless `build` says so, no code of a package runs here: it would share the package directory with code that has no way out at all. pip
 takes wheels only then, and may start no program, since it builds what a wheel needs by URL without asking what formats are wanted.
 
 pip installs into a staging directory inside the package directory; when it has ended well, each package is moved
@@ -21,6 +23,7 @@ import csv
 import ctypes
 import errno
 import fcntl
+import http.client
 import importlib.util
 import json
 import os
@@ -30,14 +33,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+import urllib.request
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-TENTATIVE = 0x40  # of an IPv6 address: not to be used yet
 LINES_KEPT = 400
 BLOCK = 4096
 WATCH_SECONDS = 1.0
-ADDRESS_SECONDS = 10
+INDEX_SECONDS = 15
+PIP_INDEX = "https://pypi.org/simple"
 UNBUILT = "packages are not built here"
 KINDS = [  # the first that fits; what pip says when it cannot reach an index includes the last one
     ("source", UNBUILT),
@@ -66,6 +69,8 @@ SOURCE_LEFT_OUT = re.compile(r"No sources permitted for \S+: (\S+)")  # in pip's
 SOURCE_NAME = re.compile(r"(.+)-([^-]+)\.(?:tar\.\w+|tgz|zip)")
 
 
+# What the way out says, in the reason of an answer.
+DOOR = re.compile(r"cloister: (not let out: [^'\"()\n]+|[^ '\"()]+ cannot be reached: [^'\"()\n]+)")
 REASON = re.compile(r"\[Errno -?\d+\] [^'\")]+|certificate verify failed[^'\"(]*|Cannot connect to proxy[^'\"]*|[Rr]ead timed out|Connection to \S+ timed out")
 
 
@@ -186,24 +191,6 @@ def environment(staging):
     return dict(kept, LC_ALL="C.UTF-8", PIP_CONFIG_FILE=os.devnull, PIP_ROOT_USER_ACTION="ignore", **places)
 
 
-def await_address():
-    """Where names are looked up by IPv6 alone, this takes an address, which comes some time after the interface."""
-
-    def lines(path):
-        try:
-            with open(path, encoding="ascii", errors="replace") as file:
-                return [line.split() for line in file]
-        except OSError:
-            return []
-
-    servers = [row[1] for row in lines("/etc/resolv.conf") if row[:1] == ["nameserver"] and len(row) > 1]
-    deadline = time.monotonic() + ADDRESS_SECONDS
-    while servers and all(":" in server for server in servers) and time.monotonic() < deadline:
-        if any(row[3] == "00" and not int(row[4], 16) & TENTATIVE for row in lines("/proc/net/if_inet6")):
-            return
-        time.sleep(0.05)
-
-
 def log_of(staging):
     return os.path.join(staging, "pip.log")
 
@@ -319,6 +306,28 @@ def reason(lines):
     return found[-1] if found else ""
 
 
+def door_words(lines):
+    """What the way out has refused, or else not reached."""
+    found = [match.group(1) for match in map(DOOR.search, lines) if match]
+    refused = [text for text in found if text.startswith("not let out")]
+    return re.sub(r" for url: .*", "", (refused or found or [""])[-1]).strip()
+
+
+def index_words(index, lines):
+    """The same of an index, where pip says no more than that it has found nothing: it is asked once more."""
+    for name in {name for line in lines for name in re.findall(r"No matching distribution found for ([A-Za-z0-9._-]+)", line)}:
+        scheme, _, rest = index.partition("://")
+        place, slash, path = rest.partition("/")
+        url = f"{scheme}://{place.rpartition('@')[2]}{slash}{path}".rstrip("/") + f"/{normal(name)}/"
+        try:
+            urllib.request.urlopen(url, timeout=INDEX_SECONDS).close()
+        except (OSError, http.client.HTTPException) as problem:
+            words = door_words([str(problem)])
+            if words:
+                return words
+    return ""
+
+
 def words_of_build(lines):
     """What a build said last: pip shows it indented between two lines of its own, and ends with advice."""
     said = []
@@ -331,8 +340,8 @@ def words_of_build(lines):
     return said
 
 
-def run_pip(words, root, staging, limit):
-    """None, or the Failure."""
+def run_pip(words, root, staging, limit, index):
+    """None, or the Failure. `index` is the one that is asked, "" if none is."""
     lines = collections.deque(maxlen=LINES_KEPT)
     over, too_large = threading.Event(), []
     with subprocess.Popen(
@@ -361,6 +370,11 @@ def run_pip(words, root, staging, limit):
             if kind == "source":
                 begun = [line.strip() for line in lines if line.strip().startswith("Collecting ")]
                 return Failure(kind, begun[-1].replace("Collecting ", "") if begun else "")
+            door = door_words(lines) if kind in ("network", "not_found") else ""
+            if kind == "not_found" and not door and index:
+                door = index_words(index, lines)
+            if door:
+                return Failure("refused" if door.startswith("not let out") else "network", door)
             if kind in ("certificate", "network"):
                 return Failure(kind, reason(lines))
             errors = [line for line in lines if line.startswith("ERROR:")] or words_of_build(lines) or list(lines)
@@ -374,12 +388,11 @@ def install(task, staging, root, requirements):
     limit = size_of(root) + 2 * task["limit_mb"] * 2**20 + 64 * 2**20
     asked = {normal(re.match(r"[A-Za-z0-9._-]+", text).group(0)) for text in requirements}
     constraints = [f"{d.name}=={d.version}" for d in dists(root) if d.key not in asked]
-    failure = None
-    await_address()
+    failure, index = None, task["index"] if task["index"] or task["wheels"] else PIP_INDEX
     for attempt in [constraints, []] if constraints else [[]]:
         target = os.path.join(staging, "target")
         shutil.rmtree(target, ignore_errors=True)
-        failure = run_pip(command(task, staging, target, requirements, attempt), root, staging, limit)
+        failure = run_pip(command(task, staging, target, requirements, attempt), root, staging, limit, index)
         if failure is None:
             return target
         if failure.kind != "conflict" and not any(line in str(failure) for line in attempt):

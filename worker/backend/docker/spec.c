@@ -149,6 +149,9 @@ static void add_command(cJSON *body, const struct docker_spec_input *in,
     } else {
         append_pair(args, "--installs", SANDBOX_INSTALLS);
     }
+    if (in->spec->door) {
+        append_docker_number(args, "--door", BACKEND_DOOR_PORT);
+    }
     json_build_append_string(args, "--filter"); /* arguments, which the engine's cannot */
 }
 

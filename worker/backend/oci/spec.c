@@ -74,6 +74,9 @@ static void add_args(cJSON *process, const struct oci_spec_input *in)
         json_build_append_string(args, "--installs");
         json_build_append_string(args, SANDBOX_INSTALLS);
     }
+    if (in->spec->door) {
+        append_oci_number(args, "--door", BACKEND_DOOR_PORT);
+    }
     if (in->mode->userns == OCI_USERNS_SINGLE) {
         json_build_append_string(args, "--single-uid");
     }
