@@ -68,7 +68,7 @@ static void a_sandbox_is_named_by_its_id_only(void **state)
         assert_int_equal(take((struct msg_open){.packages = view_of(bad[i])}), -ERR_INVALID);
     }
     assert_int_equal(take((struct msg_open){.packages_write = true}), -ERR_INVALID);
-    assert_int_equal(take((struct msg_open){.network = 2}), -ERR_INVALID);
+    assert_int_equal(take((struct msg_open){.network = 3}), -ERR_INVALID);
 }
 
 static int take_share(const char *host, const char *name, const char *mode)
