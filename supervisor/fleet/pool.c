@@ -109,10 +109,13 @@ static void on_entry_ended(void *arg, int rc, const struct fleet_info *info, con
 {
     struct pool_entry *e = arg;
     struct pool *p = e->pool;
+    const struct sandbox *s = e->sandbox;
     (void)rc, (void)info, (void)hint;
-    if (!p->fleet->host.stopping && !e->sandbox->evicted) {
+    if (s->evicted || sandbox_life_left_ms(s) == 0) {
+        pool_look(p); /* as it should be */
+    } else if (!p->fleet->host.stopping) {
         fail_entry(p,
-                   e->sandbox->pooled.sm.state == POOLED_KEPT
+                   s->pooled.sm.state == POOLED_KEPT
                        ? "a sandbox that was made in advance has ended"
                        : "no sandbox can be made in advance",
                    err);
@@ -231,8 +234,9 @@ static struct sandbox *find_entry(const struct pool *p, const struct fleet_spec 
     struct sandbox *s;
     TAILQ_FOREACH(s, &p->fleet->sandboxes, node)
     {
-        if (s->pooled.sm.state == POOLED_KEPT && entry_is_open(s) && has_surroundings(spec) &&
-            has_image(p, s, spec) && has_limits(p, s, spec)) {
+        if (s->pooled.sm.state == POOLED_KEPT && entry_is_open(s) &&
+            !worker_link_is_ending(s->link) && has_surroundings(spec) && has_image(p, s, spec) &&
+            has_limits(p, s, spec)) {
             return s;
         }
     }

@@ -423,6 +423,14 @@ static void status_tells_of_one_or_of_all(void **state)
     assert_int_equal(number_at(all, "structuredContent.count"), 2);
     assert_string_equal(text_at(all, "structuredContent.sandboxes.0.name"), "x");
     assert_string_equal(text_at(all, "structuredContent.backend"), "fake");
+    assert_int_equal(number_at(all, "structuredContent.pool.size"), 2);
+    assert_int_equal(number_at(all, "structuredContent.pool.ready"), 1);
+    assert_int_equal(number_at(all, "structuredContent.pool.hits"), 3);
+    assert_int_equal(number_at(all, "structuredContent.pool.misses"), 4);
+    fleet_set_shared(c->fleet, true); /* what others do is no concern of anybody */
+    all = client_tool(c, "get_sandbox_status", "{}");
+    assert_int_equal(number_at(all, "structuredContent.pool.ready"), 1);
+    assert_null(at(all, "structuredContent.pool.hits"));
     const cJSON *one = client_tool(c, "get_sandbox_status", "{'sandbox_id':'x'}");
     assert_string_equal(text_at(one, "structuredContent.sandbox_id"), "sb1");
     assert_int_equal(number_at(one, "structuredContent.executions"), 3);
