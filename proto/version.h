@@ -15,11 +15,12 @@
  *  11  START has no size of a terminal
  *  12  a sandbox of the pool gets the limits of whom it is given to
  *  13  a sandbox may have a door: connections out of it travel on the agent's stream
+ *  14  a probe is asked for an image, and tells what would help
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     13
+#define PROTO_VERSION     14
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

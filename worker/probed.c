@@ -40,6 +40,8 @@ void probed_init(struct probed *p, const struct backend_probe *probe)
     p->m.type = MSG_PROBED;
     m->usable = probe->usable;
     m->reason = worker_text(probe->reason, LIMIT_TEXT);
+    m->hint = worker_text(probe->hint, LIMIT_TEXT);
+    m->doubt = worker_text(probe->doubt, LIMIT_TEXT);
     if (place_encode(&probe->place, &p->place, &err) < 0) {
         m->usable = false;
         m->reason = view_of("its place has a name that cannot be kept: paths have to be UTF-8");
@@ -52,8 +54,10 @@ void probed_init(struct probed *p, const struct backend_probe *probe)
     m->network = worker_text(probe->network, LIMIT_TEXT);
     for (size_t i = 0; i < probe->unapplied_count; i++) {
         p->unapplied[i] = view_of(probe->unapplied[i]);
+        p->remedies[i] = view_of(probe->remedies[i] != NULL ? probe->remedies[i] : "");
     }
     m->unapplied = (struct view_list){p->unapplied, probe->unapplied_count};
+    m->remedies = (struct view_list){p->remedies, probe->unapplied_count};
     m->tried.items = p->tried;
     for (size_t i = 0; i < probe->tried_count; i++) {
         add_tried(p, &probe->tried[i]);

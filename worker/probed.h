@@ -11,7 +11,7 @@
 
 struct probed {
     struct msg m; /* without its seq */
-    struct view unapplied[BACKEND_UNAPPLIED_MAX];
+    struct view unapplied[BACKEND_UNAPPLIED_MAX], remedies[BACKEND_UNAPPLIED_MAX];
     struct view_list place; /* owned, as are the items of `tried` */
     struct view tried[BACKEND_TRIED_MAX];
 };

@@ -195,9 +195,12 @@ static void handle_probe(struct worker *w, struct ipc_request *request, const st
 {
     struct backend_spec spec;
     CLEANUP_FREE char *runtime = alloc_viewdup(m->probe.runtime);
+    CLEANUP_FREE char *image = alloc_viewdup(m->probe.image);
     struct oneshot *e = oneshot_create(w, request, m->seq, m->probe.backend, m->probe.place, &spec);
     if (e != NULL) {
         spec.runtime = runtime;
+        spec.image = image;
+        spec.pull = m->probe.pull;
         e->backend->ops->probe(e->backend, &spec, on_backend_probed, e);
         place_finish(&spec.place);
     }

@@ -102,6 +102,15 @@ static inline const char *backend_workspace(const struct backend_spec *spec)
     return spec->app_dir ? BACKEND_APP_WORKSPACE : BACKEND_WORKSPACE;
 }
 
+/* The names of limits that are not applied, for an error: "memory, cpus and private devices". Every
+ * one of them, as far as their names are as short as ours. */
+#define BACKEND_NAMES_MAX 320
+void backend_unapplied_names(const char *const *unapplied, size_t count,
+                             char ret[BACKEND_NAMES_MAX]);
+#define BACKEND_HINT_STRICT                                                                        \
+    "`cloister doctor` says why of each, and what to do; without --strict sandboxes go without "   \
+    "them"
+
 /* Owned by the receiver of a callback only during that callback. */
 struct backend_info {
     const char *runtime;   /* path or name actually used */
@@ -125,10 +134,13 @@ struct backend_probe {
     const char *version; /* first line of `--version`, or "" */
     const char *flaws;   /* what is known against that version; NULL or "" if nothing is */
     const char *reason;  /* why not usable, quoting the runtime; "" if usable */
+    const char *hint;    /* what to do about that; NULL or "" if that is not known */
+    const char *doubt;   /* usable, but why no sandbox of spec.image may come about; NULL or "" */
     bool left_behind;    /* the trial could not be removed; not usable then */
     uint64_t mode;       /* pass to spec.mode */
     const char *network; /* why spec.network is impossible here, and what to do; NULL: it works */
     const char *unapplied[BACKEND_UNAPPLIED_MAX];
+    const char *remedies[BACKEND_UNAPPLIED_MAX]; /* what would make it apply; NULL: nothing does */
     size_t unapplied_count;
     struct backend_tried tried[BACKEND_TRIED_MAX];
     size_t tried_count;

@@ -101,15 +101,18 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
     }
     ret_notes->count = 0;
     if (!mode->memory) {
-        oci_notes_add(ret_notes, "memory: %.120s; RLIMIT_DATA per process stands in", reason);
+        oci_notes_add(ret_notes, "memory: %s; RLIMIT_DATA per process stands in", reason);
+        if (why[0] != '\0') {
+            reason = "for the same reason as memory"; /* the runtime's words are long */
+        }
     } else if (!mode->swap && swap_active) {
         oci_notes_add(ret_notes, "swap: the kernel does not account it; memory may swap out");
     }
     if (!mode->cpu) {
-        oci_notes_add(ret_notes, "cpus: %.120s", reason);
+        oci_notes_add(ret_notes, "cpus: %s", reason);
     }
     if (!mode->pids) {
-        oci_notes_add(ret_notes, "pids: %.120s; RLIMIT_NPROC stands in", reason);
+        oci_notes_add(ret_notes, "pids: %s; RLIMIT_NPROC stands in", reason);
     }
     if (mode->userns == OCI_USERNS_SINGLE) {
         oci_notes_add(ret_notes, "uid: no subordinate ids can be mapped; code runs under the uid "

@@ -43,7 +43,7 @@ uint64_t oci_mode_pack(const struct oci_mode *mode);
 bool oci_mode_unpack(uint64_t packed, struct oci_mode *ret_mode);
 
 /* Short texts of our own, e.g. the limits that are not applied. */
-#define OCI_NOTE_MAX 256
+#define OCI_NOTE_MAX 512
 struct oci_notes {
     size_t count;
     char text[BACKEND_UNAPPLIED_MAX][OCI_NOTE_MAX];

@@ -428,11 +428,10 @@ static void on_container_made(void *arg, int rc, const struct docker_reply *repl
     }
     note_warnings(c, reply->json);
     if (c->request.spec.strict && c->unapplied_count > 0) {
-        err_set(&c->err, ERR_ENGINE, "this engine cannot apply: %s%s%s", c->unapplied[0],
-                c->unapplied_count > 1 ? "; " : "", c->unapplied_count > 1 ? c->unapplied[1] : "");
-        snprintf(
-            c->hint, sizeof(c->hint),
-            "run without --strict to accept this; `cloister doctor` says what the engine lacks");
+        char names[BACKEND_NAMES_MAX];
+        backend_unapplied_names((const char *const *)c->unapplied, c->unapplied_count, names);
+        err_set(&c->err, ERR_ENGINE, "--strict: this engine cannot apply %s", names);
+        snprintf(c->hint, sizeof(c->hint), BACKEND_HINT_STRICT);
         fail_docker_create(c);
         return;
     }

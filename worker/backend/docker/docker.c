@@ -105,9 +105,14 @@ static void docker_probe(struct backend *b, const struct backend_spec *spec, bac
     struct docker *d = docker_of(b);
     d->probe_done = done;
     d->probe_arg = arg;
-    d->probing =
-        docker_probe_start(d->tasks.loop, &spec->place, spec->runtime != NULL ? spec->runtime : "",
-                           true, on_docker_probe, d);
+    const struct docker_probe_wish wish = {
+        .place = &spec->place,
+        .runtime = spec->runtime != NULL ? spec->runtime : "",
+        .image = spec->image != NULL ? spec->image : "",
+        .pull = spec->pull,
+        .sweep = true,
+    };
+    d->probing = docker_probe_start(d->tasks.loop, &wish, on_docker_probe, d);
 }
 
 /* ---- connection ----------------------------------------------------------------------------- */
@@ -214,8 +219,12 @@ static void with_engine(struct docker *d, const struct backend_spec *spec, unsig
         task_later(&d->tasks, 0, on_docker_connected, d);
         return;
     }
-    d->connecting =
-        docker_probe_start(d->tasks.loop, &d->request.spec.place, "", false, on_found, d);
+    const struct docker_probe_wish wish = {
+        .place = &d->request.spec.place,
+        .runtime = "",
+        .image = "",
+    };
+    d->connecting = docker_probe_start(d->tasks.loop, &wish, on_found, d);
 }
 
 /* ---- create, destroy ------------------------------------------------------------------------ */

@@ -143,3 +143,52 @@ bool docker_engine_has_runtime(const cJSON *info, const char *name)
 {
     return cJSON_IsObject(json_get(json_get(info, "Runtimes"), name));
 }
+
+/* ---- what would help ------------------------------------------------------------------------- */
+
+static const char *remedy_for_engine_cgroups(const struct docker_engine *e)
+{
+    if (e->cgroup_none && e->rootless) {
+        return "an engine without root limits only where its host has cgroups of version 2 and "
+               "systemd hands them to users: \"[Service] Delegate=cpu cpuset io memory pids\" in "
+               "/etc/systemd/system/user@.service.d/delegate.conf, sudo systemctl daemon-reload, "
+               "log "
+               "in again and start the engine anew; or use an engine that root runs";
+    }
+    if (e->cgroup_none) {
+        return "give the engine control groups: start it where /sys/fs/cgroup can be written, with "
+               "its usual cgroup driver";
+    }
+    return "boot the engine's host with the controllers switched on: cgroup_enable=memory "
+           "swapaccount=1 on the kernel's command line";
+}
+
+const char *docker_engine_remedy(const struct docker_engine *e, const char *note)
+{
+    static const struct {
+        const char *name, *remedy;
+    } rows[] = {
+        {"swap",
+         "boot the engine's host with swapaccount=1 on the kernel's command line, or switch "
+         "swap off there: swapoff -a"},
+        {"sockets",
+         "boot the engine's host with systemd.unified_cgroup_hierarchy=1 on the kernel's "
+         "command line (cgroups of version 2)"},
+        {"ptys", "use Docker Engine instead of Podman, or a runtime of this host (--backend oci)"},
+        {"shm",
+         "use an engine that maps no ids (Docker Engine of root, without userns-remap), or a "
+         "runtime of this host (--backend oci)"},
+        {"inotify", "as for shm"},
+    };
+    size_t len = strcspn(note, ":");
+    if (strncmp(note, "memory:", len + 1) == 0 || strncmp(note, "cpus:", len + 1) == 0 ||
+        strncmp(note, "pids:", len + 1) == 0) {
+        return remedy_for_engine_cgroups(e);
+    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strlen(rows[i].name) == len && strncmp(note, rows[i].name, len) == 0) {
+            return rows[i].remedy;
+        }
+    }
+    return NULL;
+}

@@ -40,6 +40,10 @@ int docker_engine_read(struct docker_engine *e, const cJSON *info, struct err *e
 /* True if the engine has an OCI runtime of this name. */
 bool docker_engine_has_runtime(const cJSON *info, const char *name);
 
+/* What would make the engine apply a limit of docker_spec_unapplied(); NULL if nothing is known to.
+ */
+const char *docker_engine_remedy(const struct docker_engine *e, const char *note);
+
 /* Never 0. */
 uint32_t docker_engine_pack(const struct docker_engine *e);
 

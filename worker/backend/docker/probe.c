@@ -6,6 +6,11 @@
  *
  * The answer of each place is kept for people, who otherwise cannot see why a running engine is not
  * used.
+ *
+ * An engine without the image that is wanted has to fetch it, and whether it can is known to its
+ * registry only. The engine asks that without fetching anything, but waits for a registry that is
+ * silent for longer than anybody would, so we give up first. Podman cannot be asked. None of that
+ * makes an engine unusable: the doubt is reported, and counts where there is another backend.
  */
 #include "worker/backend/docker/probe.h"
 
@@ -26,19 +31,22 @@ _Static_assert(DOCKER_ENDPOINTS_MAX <= BACKEND_TRIED_MAX, "all places can be tol
 #define LOOK_MS  1000
 #define NAMED_MS 5000
 
+#define REGISTRY_MS 3000
+
 struct docker_probe {
     uv_loop_t *loop;
     uv_timer_t kick; /* the first step, a loop turn after the call */
     struct docker_discovery places;
     size_t next;
-    char *runtime;
-    bool sweep;
+    char *runtime, *image;
+    bool pull, sweep;
     char *answers[DOCKER_ENDPOINTS_MAX]; /* of the places, as far as they were tried */
     struct docker_api *api;              /* of the place that is being tried */
     struct docker_sweep *sweeping;
     struct docker_engine engine;
     char version[128];
-    char reason[512];
+    char reason[2048];
+    char *doubt; /* NULL: none */
     char *unapplied[BACKEND_UNAPPLIED_MAX];
     size_t unapplied_count;
     size_t open; /* handles and clients that are still on the loop */
@@ -60,6 +68,8 @@ static void free_docker_probe(struct docker_probe *p)
     }
     docker_discovery_finish(&p->places);
     free(p->runtime);
+    free(p->image);
+    free(p->doubt);
     free(p);
 }
 
@@ -72,6 +82,7 @@ static void report_docker_probe(struct docker_probe *p)
                 .runtime = p->runtime,
                 .version = p->version,
                 .reason = p->api != NULL ? "" : p->reason,
+                .doubt = p->api != NULL ? p->doubt : NULL,
                 .mode = p->api != NULL ? docker_engine_pack(&p->engine) : 0,
                 .unapplied_count = p->unapplied_count,
             },
@@ -80,6 +91,7 @@ static void report_docker_probe(struct docker_probe *p)
     };
     for (size_t i = 0; i < p->unapplied_count; i++) {
         result.probe.unapplied[i] = p->unapplied[i];
+        result.probe.remedies[i] = docker_engine_remedy(&p->engine, p->unapplied[i]);
     }
     if (p->api != NULL) { /* the last one that was tried */
         result.probe.place = docker_endpoint_place(&p->places.items[p->next].endpoint);
@@ -151,7 +163,7 @@ static void reject(struct docker_probe *p, const struct err *err)
     const struct docker_endpoint *e = &p->places.items[p->next].endpoint;
     size_t used = strlen(p->reason);
     note_answer(p, err->text);
-    snprintf(p->reason + used, sizeof(p->reason) - used, "%s%s%s%s: %.200s", used > 0 ? "; " : "",
+    snprintf(p->reason + used, sizeof(p->reason) - used, "%s%s%s%s: %s", used > 0 ? "; " : "",
              e->origin, e->text != NULL ? " " : "", e->text != NULL ? e->text : "", err->text);
     drop_api(p);
     p->next++;
@@ -163,6 +175,63 @@ static void on_engine_swept(void *arg)
     struct docker_probe *p = arg;
     p->sweeping = NULL;
     finish_docker_probe(p);
+}
+
+/* ---- the engine that was found --------------------------------------------------------------- */
+
+static void settle_docker_probe(struct docker_probe *p)
+{
+    if (p->sweep) {
+        p->sweeping = docker_sweep_start(p->api, on_engine_swept, p);
+    } else {
+        finish_docker_probe(p);
+    }
+}
+
+static void on_registry(void *arg, int rc, const struct docker_reply *reply,
+                        const struct err *failure)
+{
+    struct docker_probe *p = arg;
+    (void)reply;
+    if (rc < 0) {
+        p->doubt = alloc_printf("image %.200s is not on the engine, and cannot be fetched: %s",
+                                p->image, failure->text);
+    }
+    settle_docker_probe(p);
+}
+
+static void ask_registry(struct docker_probe *p)
+{
+    CLEANUP_FREE char *path = alloc_printf("/distribution/%s/json", p->image);
+    struct docker_request request = {.method = "GET", .path = path, .total_ms = REGISTRY_MS};
+    docker_api_call(p->api, &request, on_registry, p);
+}
+
+static void on_wanted_image(void *arg, int rc, const struct docker_reply *reply,
+                            const struct err *failure)
+{
+    struct docker_probe *p = arg;
+    if (rc == 0) {
+        settle_docker_probe(p);
+    } else if (rc != -ERR_IMAGE && reply->status != 404) {
+        p->doubt = alloc_printf("the engine does not tell whether it has image %.200s: %s",
+                                p->image, failure->text);
+        settle_docker_probe(p);
+    } else if (p->pull && !p->engine.podman) {
+        ask_registry(p);
+    } else {
+        p->doubt = alloc_printf("image %.200s is not on the engine, and %s", p->image,
+                                p->pull ? "Podman does not tell beforehand whether it can fetch it"
+                                        : "fetching is switched off");
+        settle_docker_probe(p);
+    }
+}
+
+static void look_for_image(struct docker_probe *p)
+{
+    CLEANUP_FREE char *path = alloc_printf("/images/%s/json", p->image);
+    struct docker_request request = {.method = "GET", .path = path, .total_ms = NAMED_MS};
+    docker_api_call(p->api, &request, on_wanted_image, p);
 }
 
 static void on_info(void *arg, int rc, const struct docker_reply *reply, const struct err *failure)
@@ -196,10 +265,10 @@ static void on_info(void *arg, int rc, const struct docker_reply *reply, const s
              p->engine.api_minor, p->engine.rootless ? ", rootless" : "");
     note_answer(p, p->version);
     p->unapplied_count = docker_spec_unapplied(&p->engine, NULL, 0, p->unapplied);
-    if (p->sweep) {
-        p->sweeping = docker_sweep_start(p->api, on_engine_swept, p);
+    if (p->image[0] != '\0') {
+        look_for_image(p);
     } else {
-        finish_docker_probe(p);
+        settle_docker_probe(p);
     }
 }
 
@@ -258,17 +327,18 @@ static const char *get_env(void *arg, const char *name)
     return getenv(name);
 }
 
-struct docker_probe *docker_probe_start(uv_loop_t *loop, const struct place *named,
-                                        const char *runtime, bool sweep, docker_probe_fn fn,
-                                        void *arg)
+struct docker_probe *docker_probe_start(uv_loop_t *loop, const struct docker_probe_wish *wish,
+                                        docker_probe_fn fn, void *arg)
 {
     struct docker_probe *p = alloc_one(struct docker_probe);
     p->loop = loop;
-    p->runtime = alloc_strdup(runtime);
-    p->sweep = sweep;
+    p->runtime = alloc_strdup(wish->runtime);
+    p->image = alloc_strdup(wish->image);
+    p->pull = wish->pull;
+    p->sweep = wish->sweep;
     p->fn = fn;
     p->arg = arg;
-    docker_discovery_find(named, get_env, NULL, &p->places);
+    docker_discovery_find(wish->place, get_env, NULL, &p->places);
     uv_timer_init(loop, &p->kick);
     p->kick.data = p;
     p->open = 1;

@@ -23,11 +23,17 @@ struct docker_probe_result {
 /* Borrowed during the call, but for api. */
 typedef void (*docker_probe_fn)(void *arg, const struct docker_probe_result *result);
 
-/* `named`: where the engine is, PLACE_NONE to look for it; copied. `runtime`: an OCI runtime it
- * must have, "" for any. `sweep`: also remove what dead servers left there. */
-struct docker_probe *docker_probe_start(uv_loop_t *loop, const struct place *named,
-                                        const char *runtime, bool sweep, docker_probe_fn fn,
-                                        void *arg);
+/* Copied by docker_probe_start(). */
+struct docker_probe_wish {
+    const struct place *place; /* of the engine, PLACE_NONE to look for it */
+    const char *runtime;       /* an OCI runtime that it must have, "" for any */
+    const char *image;         /* one that it should have or be able to fetch, "" for none */
+    bool pull;                 /* whether it may fetch that */
+    bool sweep;                /* also remove what dead servers left there */
+};
+
+struct docker_probe *docker_probe_start(uv_loop_t *loop, const struct docker_probe_wish *wish,
+                                        docker_probe_fn fn, void *arg);
 
 /* No callback follows; `closed` is called when nothing of it is on the loop any more. */
 void docker_probe_cancel(struct docker_probe *p, void (*closed)(void *arg), void *arg);

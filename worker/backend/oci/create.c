@@ -159,11 +159,11 @@ static int refuse_notes(struct oci_create *c)
     if (!c->request.spec.strict || c->notes.count == 0) {
         return 0;
     }
-    snprintf(c->hint, sizeof(c->hint),
-             "run without --strict to accept this, or see `cloister doctor` for what the host "
-             "lacks");
-    return err_set(&c->err, ERR_ENGINE, "this host cannot apply: %s%s%s", c->notes.text[0],
-                   c->notes.count > 1 ? "; " : "", c->notes.count > 1 ? c->notes.text[1] : "");
+    const char *list[BACKEND_UNAPPLIED_MAX];
+    char names[BACKEND_NAMES_MAX];
+    backend_unapplied_names(list, oci_notes_list(&c->notes, list), names);
+    snprintf(c->hint, sizeof(c->hint), BACKEND_HINT_STRICT);
+    return err_set(&c->err, ERR_ENGINE, "--strict: this host cannot apply %s", names);
 }
 
 /* The runtime has reported that the container is started. */

@@ -175,6 +175,7 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
         snprintf(bus, sizeof(bus), "/run/user/%u/systemd/private", (unsigned)uid);
         h->systemd = h->cgroup.version == OCI_CGROUP_VERSION_2 && host_file_exists(fs_root, bus);
     }
+    h->booted = host_file_exists(fs_root, "/run/systemd/system");
     read_userns(fs_root, h->root, h);
 
     CLEANUP_BUF struct buf swaps;

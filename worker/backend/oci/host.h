@@ -30,6 +30,7 @@ struct oci_host {
     gid_t gid;
     struct oci_ids uids; /* root: ids that exist in our own namespace; user: /etc/subuid */
     struct oci_ids gids;
+    bool booted;        /* by systemd */
     bool systemd;       /* the system's (root) or the user's service manager could make scopes */
     bool swap_active;   /* there is swap at all */
     uint64_t files_max; /* hard limit of open descriptors */

@@ -28,6 +28,7 @@
 #include "worker/backend/oci/end.h"
 #include "worker/backend/oci/net.h"
 #include "worker/backend/oci/probe.h"
+#include "worker/backend/oci/remedies.h"
 #include "worker/backend/oci/shares.h"
 #include "worker/backend/record.h"
 #include "worker/backend/spec_copy.h"
@@ -135,9 +136,6 @@ static void on_oci_probe(void *arg, const struct oci_probe_result *result)
     struct oci *o = arg;
     o->probing = NULL;
     bool closing = o->closed != NULL; /* the callback may close us, too */
-    CLEANUP_FREE char *reason = result->hint[0] != '\0'
-                                    ? alloc_printf("%s (%s)", result->reason, result->hint)
-                                    : alloc_strdup(result->reason);
     CLEANUP_FREE char *helper = NULL;
     CLEANUP_FREE char *lack = NULL;
     char network_hint[BACKEND_HINT_MAX];
@@ -151,11 +149,15 @@ static void on_oci_probe(void *arg, const struct oci_probe_result *result)
         .runtime = result->runtime,
         .version = result->version,
         .flaws = result->flaws,
-        .reason = reason,
+        .reason = result->reason,
+        .hint = result->hint,
         .left_behind = result->left_behind,
         .mode = result->usable ? oci_mode_pack(&result->mode) : 0,
     };
     probe.unapplied_count = oci_notes_list(result->notes, probe.unapplied);
+    for (size_t i = 0; i < probe.unapplied_count; i++) {
+        probe.remedies[i] = oci_remedy(probe.unapplied[i], result->host);
+    }
     o->probe_done(o->probe_arg, &probe);
     if (closing) {
         close_tasks(o);

@@ -114,11 +114,13 @@ void oci_probe_free(struct oci_probe *p)
     }
 }
 
+/* A runtime that was asked for by name is named by whoever shows the reason. */
 static void add_reason(struct oci_probe *p, const char *who, const char *why)
 {
+    bool asked = p->request.spec.runtime != NULL && p->request.spec.runtime[0] != '\0';
     size_t used = strlen(p->reason);
-    snprintf(p->reason + used, sizeof(p->reason) - used, "%s%s: %s", used > 0 ? "; " : "", who,
-             why);
+    snprintf(p->reason + used, sizeof(p->reason) - used, "%s%s%s%s", used > 0 ? "; " : "",
+             asked ? "" : who, asked ? "" : ": ", why);
 }
 
 static void finish_oci_probe(struct oci_probe *p)
@@ -144,6 +146,7 @@ static void finish_oci_probe(struct oci_probe *p)
         oci_host_unapplied(&p->host, notes);
     }
     result.notes = notes;
+    result.host = &p->host;
     oci_probe_fn fn = p->fn;
     void *arg = p->arg;
     fn(arg, &result);

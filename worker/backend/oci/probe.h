@@ -23,6 +23,7 @@ struct oci_probe_result {
     struct oci_mode mode;
     const char *runtime, *version, *flaws, *reason, *hint;
     const struct oci_notes *notes;
+    const struct oci_host *host;
 };
 
 typedef void (*oci_probe_fn)(void *arg, const struct oci_probe_result *result);

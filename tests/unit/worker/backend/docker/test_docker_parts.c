@@ -233,6 +233,20 @@ static void set(cJSON *labels, const char *name, const char *value)
     cJSON_AddStringToObject(labels, key, value);
 }
 
+static void what_an_engine_lacks_has_a_remedy(void **state)
+{
+    struct docker_engine e = {.cgroup_none = true, .rootless = true};
+    (void)state;
+    assert_non_null(strstr(docker_engine_remedy(&e, "memory: none"), "Delegate="));
+    e.rootless = false;
+    assert_non_null(strstr(docker_engine_remedy(&e, "pids: none"), "/sys/fs/cgroup"));
+    e.cgroup_none = false;
+    assert_non_null(strstr(docker_engine_remedy(&e, "cpus: none"), "cgroup_enable=memory"));
+    assert_non_null(strstr(docker_engine_remedy(&e, "ptys: none"), "--backend oci"));
+    assert_null(docker_engine_remedy(&e, "engine: its own words"));
+    assert_null(docker_engine_remedy(&e, "pty"));
+}
+
 static void only_what_is_provably_dead_is_gone(void **state)
 {
     char host[DOCKER_HOST_SIZE];
@@ -465,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_pull_that_says_much_is_bounded),
         cmocka_unit_test(the_highest_version_that_both_know_is_spoken),
         cmocka_unit_test(what_an_engine_can_do_is_read),
+        cmocka_unit_test(what_an_engine_lacks_has_a_remedy),
         cmocka_unit_test(only_what_is_provably_dead_is_gone),
         cmocka_unit_test(a_copy_goes_to_where_its_name_says),
         cmocka_unit_test(references_are_parted_into_name_and_tag),

@@ -21,6 +21,7 @@
 #include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/host.h"
 #include "worker/backend/oci/probe.h"
+#include "worker/backend/oci/remedies.h"
 
 #define V1_MOUNTS                                                                                  \
     "22 1 0:20 / /proc rw - proc proc rw\n"                                                        \
@@ -516,6 +517,72 @@ static void reasons_and_swap_are_found(void **state)
     assert_false(h.swap_active);
 }
 
+static void expect_remedy(const struct oci_host *h, const char *note, const char *words)
+{
+    const char *remedy = oci_remedy(note, h);
+    assert_non_null(remedy);
+    if (strstr(remedy, words) == NULL) {
+        fail_msg("%s: %s", note, remedy);
+    }
+}
+
+static void a_remedy_is_for_this_host_and_user(void **state)
+{
+    struct oci_host h = {.root = false};
+    (void)state;
+    expect_remedy(&h, "memory: no cgroup", "mount -t cgroup2");
+    h.cgroup.version = OCI_CGROUP_VERSION_1;
+    expect_remedy(&h, "pids: no cgroup", "systemd.unified_cgroup_hierarchy=1");
+    h.cgroup.version = OCI_CGROUP_VERSION_2;
+    expect_remedy(&h, "cpus: no cgroup", "start cloister as root");
+    h.booted = true;
+    expect_remedy(&h, "cpus: no cgroup", "loginctl enable-linger");
+    h.systemd = true;
+    expect_remedy(&h, "cpus: no cgroup", "Delegate=");
+    expect_remedy(&h, "uid: none", "usermod --add-subuids");
+    snprintf(h.userns_off, sizeof(h.userns_off), "sysctl");
+    expect_remedy(&h, "uid: none", "apparmor_restrict_unprivileged_userns=0");
+    h.root = true;
+    expect_remedy(&h, "memory: no cgroup", "--privileged");
+    expect_remedy(&h, "user namespace: none", "max_user_namespaces");
+    assert_null(oci_remedy("something: else", &h));
+    assert_null(oci_remedy("", &h));
+}
+
+/* Whoever reads "not enforced" is told what to do about each entry that a probe can make. */
+static void every_limit_of_a_host_has_a_remedy(void **state)
+{
+    struct oci_mode weakest = {.userns = OCI_USERNS_SINGLE, .cgroups = OCI_CGROUPS_NONE};
+    struct oci_mode flawed = {.userns = OCI_USERNS_NONE, .memory = true, .flawed = true};
+    struct oci_host h = {.core_handler = true};
+    struct oci_notes notes;
+    (void)state;
+    h.cgroup.version = OCI_CGROUP_VERSION_1;
+    h.cgroup.memory = true;
+    for (int i = 0; i < 2; i++) {
+        oci_mode_unapplied(i == 0 ? &weakest : &flawed, true, "", &notes);
+        oci_host_unapplied(&h, &notes);
+        assert_true(notes.count > 5);
+        for (size_t k = 0; k < notes.count; k++) {
+            expect_remedy(&h, notes.text[k], "");
+        }
+    }
+}
+
+static void long_words_of_a_runtime_are_told_once_and_whole(void **state)
+{
+    struct oci_mode none = {.userns = OCI_USERNS_RANGE, .cgroups = OCI_CGROUPS_NONE};
+    struct oci_notes notes;
+    char words[256];
+    (void)state;
+    memset(words, 'w', sizeof(words) - 1);
+    words[sizeof(words) - 1] = '\0';
+    oci_mode_unapplied(&none, false, words, &notes);
+    assert_non_null(strstr(notes.text[0], words));
+    assert_non_null(strstr(notes.text[0], "RLIMIT_DATA"));
+    assert_string_equal(notes.text[1], "cpus: for the same reason as memory");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -541,6 +608,9 @@ int main(void)
         TEST(users_have_what_was_granted),
         TEST(the_strongest_mode_comes_first),
         TEST(reasons_and_swap_are_found),
+        TEST(a_remedy_is_for_this_host_and_user),
+        TEST(every_limit_of_a_host_has_a_remedy),
+        TEST(long_words_of_a_runtime_are_told_once_and_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
