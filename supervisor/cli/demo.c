@@ -212,6 +212,22 @@ static int step_hello(struct demo *d, struct err *err)
     return 0;
 }
 
+/* All steps run Python. */
+static int check_python(const cJSON *languages, struct err *err)
+{
+    const cJSON *each;
+    cJSON_ArrayForEach(each, languages)
+    {
+        if (cJSON_IsString(each) && strcmp(each->valuestring, "python") == 0) {
+            return 0;
+        }
+    }
+    return err_set(err, ERR_LANGUAGE,
+                   "sandboxes have no python here, which this demonstration runs: install it below "
+                   "/usr (apt install python3; one of pyenv or conda does not count), or name an "
+                   "image that has it with --image");
+}
+
 static int step_create(struct demo *d, struct err *err)
 {
     cJSON *sandbox = NULL;
@@ -235,8 +251,9 @@ static int step_create(struct demo *d, struct err *err)
              network != NULL ? network : "?");
     say_line(d, "languages %s", languages != NULL ? languages : "?");
     say_line(d, "limits %s", limits != NULL ? limits : "?");
+    rc = check_python(json_get(sandbox, "languages"), err);
     cJSON_Delete(sandbox);
-    return 0;
+    return rc;
 }
 
 static int step_state(struct demo *d, struct err *err)

@@ -7,7 +7,7 @@
 struct config;
 
 /* Runs its own loop and prints to stdout. Returns the exit status: 0 if sandboxes can be created
- * here. Blocks while the probes run (seconds). */
+ * here that run code. Blocks while the probes run (seconds). */
 int doctor_run(struct config *config);
 
 #endif

@@ -503,7 +503,7 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
     struct view tried;
     buf_init(&item, LIMIT_ITEM);
     if (is_docker) {
-        usable = strcmp(s->behaviour, "docker") == 0;
+        usable = strncmp(s->behaviour, "docker", strlen("docker")) == 0;
         if (place.count == 0) {
             alloc_listfree(&place);
             err_ignore(place_encode(&socket_place, &place, NULL));
@@ -526,6 +526,13 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
     r.probed.version = view_of("stub 1");
     r.probed.reason = view_of(usable ? "" : is_docker ? "no engine here" : "it says no");
     r.probed.mode = 5;
+    if (is_docker && strncmp(s->behaviour, "docker-doubted", strlen("docker-doubted")) == 0 &&
+        m->probe.image.len > 0) {
+        r.probed.doubt = view_of("it has no image");
+    }
+    if (strcmp(s->behaviour, "docker-doubted-alone") == 0 && !is_docker) {
+        r.probed.usable = false;
+    }
     /* one of the two runtimes lacks two limits, the other one lacks one */
     struct view lacks[] = {view_of("cpus: none"), view_of("pids: none")};
     bool second = view_is(m->probe.runtime, "crun");

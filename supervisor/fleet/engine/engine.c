@@ -11,6 +11,11 @@
  *
  * Asking for a container engine costs next to nothing, so "auto" asks for that first. If the
  * configuration names an engine, it is expected to be used, so going on without it is logged.
+ *
+ * An engine that answers is of no use without an image. So where there is a choice, the engine is
+ * also asked whether it has the default image or its registry does. If that is in doubt, another
+ * backend that works is preferred, and the log says so; if there is none, the engine is used all
+ * the same, and the creation tells what went wrong with the image.
  */
 #include "supervisor/fleet/engine/engine.h"
 
@@ -27,6 +32,7 @@
 #include "common/str.h"
 #include "proto/place.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/image.h"
 #include "supervisor/fleet/engine/spoken.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/host.h"
@@ -52,8 +58,10 @@ struct engine {
 
     bool known;
     struct engine_choice choice; /* the best one so far, during a round */
-    size_t choice_lacks;
-    char *runtime; /* owns the text of choice.runtime; choice.place is owned, too */
+    struct engine_rank rank;     /* of the choice */
+    char *doubt;                 /* of the choice, told if another one is better; or NULL */
+    char *passed_over;           /* why a doubted one was not chosen; NULL: none was */
+    char *runtime;               /* owns the text of choice.runtime; choice.place is owned, too */
     struct spoken spoken;
     struct spoken silent; /* images for programs only */
 
@@ -83,10 +91,16 @@ static void add_candidates(struct engine *e, const struct backend_row *row)
 {
     const struct config *c = e->host->config;
     bool named = c->runtime[0] != '\0';
+    bool needs_image =
+        config_backend(c) == NULL && row->images == BACKEND_IMAGES_REFERENCES; /* see above */
     for (size_t i = 0; i < (named ? 1 : BACKEND_RUNTIMES_MAX) && row->runtimes[i] != NULL; i++) {
-        e->candidates[e->candidate_count++] =
-            (struct oneshot_target){row->name, place_configured(row->name, c->engine),
-                                    named ? c->runtime : row->runtimes[i]};
+        e->candidates[e->candidate_count++] = (struct oneshot_target){
+            .backend = row->name,
+            .place = place_configured(row->name, c->engine),
+            .runtime = named ? c->runtime : row->runtimes[i],
+            .image = needs_image ? IMAGE_DOCKER_DEFAULT : NULL,
+            .pull = strcmp(c->pull, "never") != 0,
+        };
     }
 }
 
@@ -141,6 +155,8 @@ void engine_destroy(struct engine *e)
     deferred_cancel(&e->host->deferred, &e->begin);
     deferred_cancel(&e->host->deferred, &e->tell);
     free(e->hint);
+    free(e->passed_over);
+    free(e->doubt);
     for (size_t i = 0; i < e->candidate_count; i++) {
         alloc_listfree(&e->candidates[i].place);
     }
@@ -227,6 +243,10 @@ static void end_round(struct engine *e)
         CLEANUP_FREE char *at = place_list_text(e->choice.place);
         log_info("engine: %s with %s at=%s mode=%llu", e->choice.backend, e->runtime, at,
                  (unsigned long long)e->choice.mode);
+        if (e->passed_over != NULL) {
+            log_warn("engine: sandboxes are kept by %s, since %s", e->choice.backend,
+                     e->passed_over);
+        }
         warn_of_options(e);
     } else {
         err_set(&e->failure, ERR_ENGINE, "no sandbox runtime works on this host: %s", e->reasons);
@@ -240,8 +260,18 @@ static void choose(struct engine *e, const struct oneshot_target *tried,
 {
     log_info("engine: %s %s (%.*s) is usable, %zu of what is asked for cannot be applied",
              tried->backend, tried->runtime, VIEW_ARG(probed->version), probed->unapplied.count);
-    if (e->found && !engine_is_better(tried->backend, probed, e->choice.backend, e->choice_lacks)) {
+    struct engine_rank rank = engine_rank(tried->backend, probed);
+    if (e->found && !engine_is_better(&rank, &e->rank)) {
         return;
+    }
+    if (e->found && e->rank.doubted && !rank.doubted) {
+        free(e->passed_over);
+        e->passed_over = STEAL_PTR(e->doubt);
+    }
+    if (rank.doubted) {
+        free(e->doubt);
+        e->doubt =
+            alloc_printf("%s may have no sandbox: %.*s", tried->backend, VIEW_ARG(probed->doubt));
     }
     e->found = true;
     alloc_listfree(&e->choice.place);
@@ -251,29 +281,38 @@ static void choose(struct engine *e, const struct oneshot_target *tried,
     e->choice.place = alloc_listdup(probed->place);
     e->choice.runtime = e->runtime;
     e->choice.mode = probed->mode;
-    e->choice_lacks = probed->unapplied.count;
+    e->rank = rank;
 }
 
-bool engine_is_better(const char *backend, const struct msg_probed *probed,
-                      const char *than_backend, size_t than_lacks)
+struct engine_rank engine_rank(const char *backend, const struct msg_probed *probed)
 {
-    return probed->usable && strcmp(backend, than_backend) == 0 &&
-           probed->unapplied.count < than_lacks;
+    return (struct engine_rank){backend, probed->unapplied.count, probed->doubt.len > 0};
+}
+
+bool engine_is_better(const struct engine_rank *one, const struct engine_rank *than)
+{
+    if (one->doubted != than->doubted) {
+        return than->doubted;
+    }
+    return strcmp(one->backend, than->backend) == 0 && one->lacks < than->lacks;
 }
 
 /* After a success, skips the candidates that cannot be better. */
 static void skip_needless(struct engine *e)
 {
-    while (
-        e->found && e->next < e->candidate_count &&
-        (e->choice_lacks == 0 || strcmp(e->candidates[e->next].backend, e->choice.backend) != 0)) {
+    while (e->found && !e->rank.doubted && e->next < e->candidate_count &&
+           (e->rank.lacks == 0 || strcmp(e->candidates[e->next].backend, e->choice.backend) != 0)) {
         e->next++;
     }
 }
 
 static void reject_candidate(struct engine *e, const struct oneshot_target *tried,
-                             struct view reason)
+                             const struct msg_probed *probed)
 {
+    CLEANUP_FREE char *text =
+        alloc_printf("%.*s%s%.*s%s", VIEW_ARG(probed->reason), probed->hint.len > 0 ? " (" : "",
+                     VIEW_ARG(probed->hint), probed->hint.len > 0 ? ")" : "");
+    struct view reason = view_of(text);
     const struct backend_row *row = backend_row_find(tried->backend);
     if (e->candidate_count > 1 && is_engine_named(e->host->config, row)) {
         log_warn("engine: the container engine that is configured cannot be used, going on without "
@@ -311,7 +350,7 @@ static void take_result(struct engine *e, const struct msg_probed *probed)
     } else if (probed->usable) {
         choose(e, tried, probed);
     } else {
-        reject_candidate(e, tried, probed->reason);
+        reject_candidate(e, tried, probed);
     }
     skip_needless(e);
     if (e->next < e->candidate_count && !e->host->stopping) {
@@ -463,6 +502,8 @@ static void on_begin(void *arg)
         e->probing = true;
         e->found = false;
         e->next = 0;
+        free(STEAL_PTR(e->passed_over));
+        free(STEAL_PTR(e->doubt));
         try_next(e);
     } else {
         on_engine_tell(e);

@@ -66,10 +66,17 @@ void engine_survey(struct engine *e, const struct err *blocked,
                    void (*each)(void *arg, const char *backend, const struct msg_probed *result),
                    void (*done)(void *arg), void *arg);
 
-/* Whether a runtime that passed its probe is better than one that passed before: it has the same
- * backend and fewer limits that cannot be applied. */
-bool engine_is_better(const char *backend, const struct msg_probed *probed,
-                      const char *than_backend, size_t than_lacks);
+/* What counts of one that passed its probe. */
+struct engine_rank {
+    const char *backend;
+    size_t lacks; /* limits that cannot be applied */
+    bool doubted; /* it may have no sandbox of the default image */
+};
+struct engine_rank engine_rank(const char *backend, const struct msg_probed *probed);
+
+/* Whether one is better than another that passed before: it is not doubted while that one is, or
+ * it has the same backend and applies more limits. */
+bool engine_is_better(const struct engine_rank *one, const struct engine_rank *than);
 
 /* The backend of sandboxes without a record, as far as the configuration tells. */
 const char *engine_backend(const struct engine *e);

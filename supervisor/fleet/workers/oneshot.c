@@ -17,8 +17,8 @@ struct oneshot {
     enum msg_type type;
     char *backend;
     struct view_list place;
-    char *runtime;
-    bool asked;
+    char *runtime, *image;
+    bool pull, asked;
     worker_reply_fn done; /* NULL once called */
     void *arg;
 };
@@ -28,6 +28,7 @@ static void free_oneshot(struct oneshot *e)
     free(e->backend);
     alloc_listfree(&e->place);
     free(e->runtime);
+    free(e->image);
     free(e);
 }
 
@@ -80,6 +81,8 @@ static void on_oneshot_ready(void *arg)
         m.probe.backend = view_of(e->backend);
         m.probe.place = e->place;
         m.probe.runtime = view_of(e->runtime);
+        m.probe.image = view_of(e->image);
+        m.probe.pull = e->pull;
         timeout_ms = ONESHOT_PROBE_MS;
     } else {
         m.sweep.backend = view_of(e->backend);
@@ -115,6 +118,8 @@ int worker_oneshot_start(struct fleet_host *host, const struct worker_args *args
     e->backend = alloc_strdup(target->backend);
     e->place = alloc_listdup(target->place);
     e->runtime = alloc_strdup(target->runtime);
+    e->image = alloc_strdup(target->image != NULL ? target->image : "");
+    e->pull = target->pull;
     e->done = done;
     e->arg = arg;
     struct worker_args own = *args;

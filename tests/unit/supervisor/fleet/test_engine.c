@@ -89,6 +89,35 @@ static void auto_takes_docker_if_an_engine_answers(void **state)
     answer_finish(&a);
 }
 
+static void an_engine_whose_image_is_in_doubt_is_the_last_choice(void **state)
+{
+    static const struct {
+        const char *behaviour, *backend, *taken;
+        bool told;
+    } rows[] = {{"docker-doubted", "auto", "oci", true},
+                {"docker-doubted-alone", "auto", "docker", false},
+                {"docker-doubted", "docker", "docker", false}};
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct answer a;
+        struct buf log;
+        setenv("WORKER_STUB", rows[i].behaviour, 1);
+        configure(&f->config.backend, rows[i].backend);
+        fixture_log_begin(f);
+        fixture_start(f);
+        begin_open(f, NULL, NULL, &a);
+        wait_times(f, &a, 1);
+        assert_int_equal(a.rc, 0);
+        assert_string_equal(a.backend, rows[i].taken);
+        answer_finish(&a);
+        fixture_stop(f);
+        fixture_log_end(f, &log);
+        check_log(&log, "kept by oci, since docker may have no sandbox: it has no image",
+                  rows[i].told);
+        buf_finish(&log);
+    }
+}
+
 static void auto_falls_to_oci_in_order(void **state)
 {
     struct fixture *f = *state;
@@ -484,6 +513,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(auto_takes_docker_if_an_engine_answers),
         T(auto_falls_to_oci_in_order),
+        T(an_engine_whose_image_is_in_doubt_is_the_last_choice),
         T(of_runtimes_that_work_the_one_that_enforces_most_is_taken),
         T(docker_alone_never_falls_to_oci),
         T(a_choice_that_fails_is_made_again),
