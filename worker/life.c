@@ -74,7 +74,7 @@ void life_set_state(struct worker *w, enum worker_state next, const char *cause)
         progress_over(w->progress);
     }
     const char *from = sm_move(&w->sm, next);
-    log_info("sandbox %s: %s -> %s: %s", w->setup->sandbox, from, sm_name(&w->sm), cause);
+    log_debug("sandbox %s: %s -> %s: %s", w->setup->sandbox, from, sm_name(&w->sm), cause);
 }
 
 /* ---- askers --------------------------------------------------------------------------------- */

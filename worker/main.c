@@ -238,7 +238,8 @@ int main(int argc, char **argv)
     }
     uv_run(&program.loop, UV_RUN_NOWAIT);
     bool idle = uv_loop_close(&program.loop) == 0;
-    log_info("ends: %s", exit_code_text((int)program.exit_code));
+    log_line(program.exit_code == EXIT_CODE_OK ? LOG_DEBUG : LOG_INFO, "ends: %s",
+             exit_code_text((int)program.exit_code));
     if (!idle) {
         _exit((int)program.exit_code); /* not to wait for the thread of a look-up (door/lookup.c) */
     }

@@ -406,7 +406,7 @@ int worker_create(uv_loop_t *loop, const struct worker_setup *setup, worker_ende
 void worker_stop(struct worker *w)
 {
     if (w->sm.state == WORKER_NEW || w->sm.state == WORKER_OPENING || w->sm.state == WORKER_OPEN) {
-        log_info("asked to stop");
+        log_debug("asked to stop");
         life_close(w, EXIT_CODE_OK, 0);
     }
 }

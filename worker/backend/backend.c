@@ -28,6 +28,11 @@ void backend_unapplied_names(const char *const *unapplied, size_t count,
 {
     size_t used = 0;
     ret[0] = '\0';
+    if (count == 1 || count == 2) {
+        snprintf(ret, BACKEND_NAMES_MAX, "%s%s%s", unapplied[0], count > 1 ? "; " : "",
+                 count > 1 ? unapplied[1] : "");
+        return;
+    }
     for (size_t i = 0; i < count && used < BACKEND_NAMES_MAX; i++) {
         const char *before = i == 0 ? "" : i + 1 == count ? " and " : ", ";
         used += (size_t)snprintf(ret + used, BACKEND_NAMES_MAX - used, "%s%.*s", before,

@@ -102,9 +102,9 @@ static inline const char *backend_workspace(const struct backend_spec *spec)
     return spec->app_dir ? BACKEND_APP_WORKSPACE : BACKEND_WORKSPACE;
 }
 
-/* The names of limits that are not applied, for an error: "memory, cpus and private devices". Every
- * one of them, as far as their names are as short as ours. */
-#define BACKEND_NAMES_MAX 320
+/* The limits that are not applied, for an error. One or two are told in full, more by their names:
+ * "memory, cpus and private devices", since each has to be there. */
+#define BACKEND_NAMES_MAX 440
 void backend_unapplied_names(const char *const *unapplied, size_t count,
                              char ret[BACKEND_NAMES_MAX]);
 #define BACKEND_HINT_STRICT                                                                        \

@@ -241,7 +241,8 @@ static void end_round(struct engine *e)
     } else if (e->found) {
         e->known = true;
         CLEANUP_FREE char *at = place_list_text(e->choice.place);
-        log_info("engine: %s with %s at=%s mode=%llu", e->choice.backend, e->runtime, at,
+        log_info("engine: %s with %s, limits that it cannot apply: %zu at=%s mode=%llu",
+                 e->choice.backend, e->runtime, e->rank.lacks, at,
                  (unsigned long long)e->choice.mode);
         if (e->passed_over != NULL) {
             log_warn("engine: sandboxes are kept by %s, since %s", e->choice.backend,
@@ -258,8 +259,8 @@ static void end_round(struct engine *e)
 static void choose(struct engine *e, const struct oneshot_target *tried,
                    const struct msg_probed *probed)
 {
-    log_info("engine: %s %s (%.*s) is usable, %zu of what is asked for cannot be applied",
-             tried->backend, tried->runtime, VIEW_ARG(probed->version), probed->unapplied.count);
+    log_debug("engine: %s %s (%.*s) is usable, %zu of what is asked for cannot be applied",
+              tried->backend, tried->runtime, VIEW_ARG(probed->version), probed->unapplied.count);
     struct engine_rank rank = engine_rank(tried->backend, probed);
     if (e->found && !engine_is_better(&rank, &e->rank)) {
         return;
@@ -319,8 +320,8 @@ static void reject_candidate(struct engine *e, const struct oneshot_target *trie
                  "it: %.*s",
                  VIEW_ARG(reason));
     } else {
-        log_info("engine: %s %s is not usable: %.*s", tried->backend, tried->runtime,
-                 VIEW_ARG(reason));
+        log_debug("engine: %s %s is not usable: %.*s", tried->backend, tried->runtime,
+                  VIEW_ARG(reason));
     }
     size_t used = strlen(e->reasons);
     size_t share = sizeof(e->reasons) / e->candidate_count - sizeof("; docker: ");

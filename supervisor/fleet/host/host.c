@@ -51,6 +51,6 @@ int fleet_host_prepare(struct fleet_host *host, struct err *err, const char **re
     if (rc < 0) {
         return rc;
     }
-    log_info("instance opened dir=%s", host->instance->dir);
+    log_debug("instance opened dir=%s", host->instance->dir);
     return 0;
 }

@@ -73,7 +73,9 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *c
 {
     const char *left = sm_move(&s->sm, next);
     check_calls_if_recovering(s);
-    log_info("sandbox %s -> %s: %s sandbox=%s pid=%d gen=%" PRIu64, left, sm_name(&s->sm), cause,
+    /* CLOSING was told, with its cause, and what goes wrong after it has lines of its own */
+    log_line(next == SANDBOX_CLOSED || next == SANDBOX_LEFT ? LOG_DEBUG : LOG_INFO,
+             "sandbox %s -> %s: %s sandbox=%s pid=%d gen=%" PRIu64, left, sm_name(&s->sm), cause,
              s->id, s->link != NULL ? worker_link_pid(s->link) : 0, s->generation);
     /* clients have not seen it since CLOSING */
     if (next != SANDBOX_CLOSED && next != SANDBOX_LEFT) {

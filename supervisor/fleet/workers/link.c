@@ -107,7 +107,7 @@ static void dead(struct worker_link *link)
     if (link->reason[0] == '\0') {
         describe_exit(link, link->reason, sizeof(link->reason));
     }
-    log_line(link->retired ? LOG_INFO : LOG_WARN, "worker ended: %s sandbox=%s pid=%d gen=%llu",
+    log_line(link->retired ? LOG_DEBUG : LOG_WARN, "worker ended: %s sandbox=%s pid=%d gen=%llu",
              link->reason, link->sandbox, link->pid, (unsigned long long)link->generation);
     uv_timer_stop(&link->heartbeat);
     uv_timer_stop(&link->patience);
@@ -310,8 +310,8 @@ static void on_hello(void *arg, int rc, const struct msg *reply, const struct er
     sm_move(&link->sm, LINK_READY);
     link->said_hello = true;
     link_start_heartbeat(link);
-    log_info("worker ready sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
-             (unsigned long long)link->generation);
+    log_debug("worker ready sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
+              (unsigned long long)link->generation);
     link->events.ready(link->arg);
 }
 
@@ -365,8 +365,8 @@ void worker_link_abandon(struct worker_link *link)
 {
     assert(link->sm.state != LINK_DEAD && !link->expendable);
     sm_move(&link->sm, LINK_DEAD);
-    log_info("worker let go of sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
-             (unsigned long long)link->generation);
+    log_debug("worker let go of sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
+              (unsigned long long)link->generation);
     link_fail_requests(link);
     worker_process_abandon(STEAL_PTR(link->process));
     worker_link_destroy(link);
@@ -415,8 +415,8 @@ static int complete_link(struct worker_link *link, int rc, struct worker_link **
 {
     if (rc == 0) {
         link->pid = worker_process_pid(link->process);
-        log_info("worker %s sandbox=%s pid=%d gen=%llu", link->adopted ? "found again" : "started",
-                 link->sandbox, link->pid, (unsigned long long)link->generation);
+        log_debug("worker %s sandbox=%s pid=%d gen=%llu", link->adopted ? "found again" : "started",
+                  link->sandbox, link->pid, (unsigned long long)link->generation);
         rc = say_hello(link, err);
     }
     if (rc < 0) {
