@@ -162,7 +162,7 @@ const struct option options[] = {
     {"oauth-scopes", OPTION_TOPIC_ACCESS, OPTION_TEXT, FIELD(oauth_scopes), "", 0, 0, "LIST",
      "HTTP: scopes that a token must have, separated by blanks", NULL},
     {"allow-hosts", OPTION_TOPIC_ACCESS, OPTION_TEXT, FIELD(allow_hosts), "", 0, 0, "LIST",
-     "HTTP: names in the Host header besides our address and that of --public-url, separated by commas", NULL},
+     "HTTP: names in the Host header besides our address, those in the certificate and that of --public-url, separated by commas", NULL},
     {"allow-origins", OPTION_TOPIC_ACCESS, OPTION_TEXT, FIELD(allow_origins), "", 0, 0, "LIST",
      "HTTP: origins of web pages that may call us, separated by commas; default: those of this machine", NULL},
     {"insecure-http", OPTION_TOPIC_ACCESS, OPTION_FLAG, FIELD(insecure_http), "no", 0, 0, NULL,

@@ -103,6 +103,14 @@ static int listen_on(struct serve_http *h, struct err *err)
     return rc;
 }
 
+/* Clients may call us by what the certificate says. */
+static void allow_certified_names(struct serve_http *h)
+{
+    const char *const *names;
+    size_t count = web_listener_names(h->listener, &names);
+    web_auth_set_names(h->auth, names, count);
+}
+
 struct serve_http *serve_http_open(uv_loop_t *loop, const struct config *config, struct err *err)
 {
     CLEANUP_FREE struct serve_http *h = alloc_one(struct serve_http);
@@ -116,6 +124,7 @@ struct serve_http *serve_http_open(uv_loop_t *loop, const struct config *config,
         return NULL;
     }
     web_auth_set_url(h->auth, web_listener_url(h->listener));
+    allow_certified_names(h);
     return STEAL_PTR(h);
 }
 
@@ -202,6 +211,7 @@ void serve_http_reload(struct serve_http *h)
     if (web_listener_reload(h->listener, &err) < 0) {
         log_error("the certificate stays as it was: %s", err.text);
     } else {
+        allow_certified_names(h);
         log_info("the certificate was read again");
     }
 }

@@ -205,6 +205,11 @@ void web_auth_set_url(struct web_auth *a, const char *url)
     }
 }
 
+void web_auth_set_names(struct web_auth *a, const char *const *names, size_t count)
+{
+    guard_set_names(a->guard, names, count);
+}
+
 /* ---- closing --------------------------------------------------------------------------------- */
 
 static void on_end_closed(uv_handle_t *handle)

@@ -11,6 +11,7 @@
 #define CLOISTER_SUPERVISOR_WEB_AUTH_AUTH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <uv.h>
 
 #include "common/err.h"
@@ -37,6 +38,8 @@ void web_auth_close(struct web_auth *a, void (*closed)(void *arg), void *arg);
 /* Sets the URL at which clients reach us, for metadata and the allowed hosts:
  * "http://127.0.0.1:8080". */
 void web_auth_set_url(struct web_auth *a, const char *url);
+/* Sets the names in our certificate, which are allowed hosts: see guard_set_names(). */
+void web_auth_set_names(struct web_auth *a, const char *const *names, size_t count);
 
 /* Checks the head alone: true, or the exchange was answered. Checks Host and Origin (403), sets the
  * headers that browsers of allowed origins need, and answers their preflight requests (204, false).

@@ -7,7 +7,8 @@
  * its own server. The browser need not send an Origin then, but Host says evil.example, so we
  * accept only our own names in Host. An address cannot be rebound. A listener on all addresses does
  * not know by which of them a client reaches it, so it accepts any address, but only the names that
- * were configured.
+ * were configured, and those of the certificate that it shows: a page of another name cannot have
+ * got through the browser's check of that.
  *
  * Programs that are not browsers send no Origin. If there is one, it must be on the list; "null"
  * (files, sandboxed frames, redirects) identifies nobody and is never on it. A strange page may
@@ -50,11 +51,19 @@ struct origin {
     struct url url;
 };
 
+/* "*.example.org" stands for one label more. */
+struct certified {
+    struct authority name;
+    bool any_label;
+};
+
 struct guard {
     struct authority bound[2]; /* as configured, and as the listener bound it */
     bool any;                  /* the listener listens on all addresses */
     struct authority hosts[LIST_MAX];
     size_t host_count;
+    struct certified names[LIST_MAX]; /* in the certificate */
+    size_t name_count;
     struct origin origins[LIST_MAX];
     size_t origin_count; /* 0: only origins of this machine are allowed */
     uint64_t next_log_ms;
@@ -172,6 +181,19 @@ void guard_set_url(struct guard *g, const char *url)
     }
 }
 
+void guard_set_names(struct guard *g, const char *const *names, size_t count)
+{
+    g->name_count = 0;
+    for (size_t i = 0; i < count && g->name_count < LIST_MAX; i++) {
+        struct certified *c = &g->names[g->name_count];
+        c->any_label = strncmp(names[i], "*.", 2) == 0;
+        if (authority_parse(view_of(names[i] + (c->any_label ? 2 : 0)), &c->name) &&
+            c->name.port == 0 && !(c->any_label && c->name.is_address)) {
+            g->name_count++;
+        }
+    }
+}
+
 /* ---- names ---------------------------------------------------------------------------------- */
 
 static bool same_host(const struct authority *a, const struct authority *b)
@@ -191,13 +213,26 @@ static bool is_bound(const struct guard *g, const struct authority *a)
     return g->any && (a->is_address || authority_is_local(a));
 }
 
+static bool is_certified(const struct guard *g, const struct authority *a)
+{
+    for (size_t i = 0; i < g->name_count; i++) {
+        const struct certified *c = &g->names[i];
+        const char *dot = strchr(a->host, '.');
+        const char *host = !c->any_label ? a->host : dot != NULL && !a->is_address ? dot + 1 : "";
+        if (strcmp(host, c->name.host) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool guard_host_ok(const struct guard *g, const char *host)
 {
     struct authority a;
     if (host == NULL || !authority_parse(view_of(host), &a)) {
         return false;
     }
-    if (is_bound(g, &a)) {
+    if (is_bound(g, &a) || is_certified(g, &a)) {
         return true;
     }
     for (size_t i = 0; i < g->host_count; i++) {

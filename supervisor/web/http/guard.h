@@ -8,6 +8,7 @@
 #define CLOISTER_SUPERVISOR_WEB_HTTP_GUARD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "common/err.h"
 
@@ -21,6 +22,11 @@ void guard_destroy(struct guard *g); /* NULL is fine */
 
 /* Sets the URL on which the listener listens, "http://127.0.0.1:8080". */
 void guard_set_url(struct guard *g, const char *url);
+
+/* Sets the names in the certificate that we show, instead of earlier ones: DNS names, of which one
+ * may begin with "*." for any one label, and addresses. Those that cannot be in a Host header are
+ * left out. */
+void guard_set_names(struct guard *g, const char *const *names, size_t count);
 
 /* Whether one Host header is one of our names. `host` NULL: the request has none. */
 bool guard_host_ok(const struct guard *g, const char *host);

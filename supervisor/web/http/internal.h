@@ -47,12 +47,16 @@ void web_peer_set(struct web_peer *peer, const struct sockaddr *address);
 
 /* ---- certificates (tls.c) ---- */
 
+#define WEB_NAMES_MAX 64 /* of one certificate; further ones are left out */
+
 /* Reads the certificate files anew. Existing connections keep the certificate that they have. */
 int web_tls_load(const struct tls_lib *lib, const char *cert_file, const char *key_file,
                  struct web_tls **ret, struct err *err) WARN_UNUSED;
 /* Sets the session's credentials. The session holds `t` until web_tls_release(). */
 int web_tls_use(struct web_tls *t, gnutls_session_t session);
 void web_tls_release(struct web_tls *t); /* NULL is fine */
+/* The names in the certificate; *ret is borrowed. NULL has none. */
+size_t web_tls_names(const struct web_tls *t, const char *const **ret);
 
 /* ---- connections (connection.c) ---- */
 

@@ -427,6 +427,11 @@ const char *web_listener_url(const struct web_listener *l)
     return l->url;
 }
 
+size_t web_listener_names(const struct web_listener *l, const char *const **ret)
+{
+    return web_tls_names(l->tls, ret);
+}
+
 int web_listener_reload(struct web_listener *l, struct err *err)
 {
     struct web_tls *fresh = NULL;

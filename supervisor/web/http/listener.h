@@ -50,6 +50,10 @@ int web_listener_open(uv_loop_t *loop, const struct web_listener_config *config,
 /* Returns where the listener really listens, "http://127.0.0.1:8080". Borrowed. */
 const char *web_listener_url(const struct web_listener *l);
 
+/* Returns how many names the certificate in use has, DNS names and addresses ("[::1]"); *ret is
+ * borrowed until the next reload. */
+size_t web_listener_names(const struct web_listener *l, const char *const **ret);
+
 /* Reads the certificate files again, for connections from now on; on error the old ones stay. */
 int web_listener_reload(struct web_listener *l, struct err *err) WARN_UNUSED;
 

@@ -14,6 +14,7 @@
 #include <gnutls/abstract.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <microhttpd.h>
 
 #include "common/err.h"
@@ -48,6 +49,7 @@ struct mhd_lib {
 #define TLS_LIB_LIST(X)                                                                            \
     X(certificate_allocate_credentials)                                                            \
     X(certificate_free_credentials)                                                                \
+    X(certificate_get_crt_raw)                                                                     \
     X(certificate_set_x509_key_mem2)                                                               \
     X(credentials_set)                                                                             \
     X(hash)                                                                                        \
@@ -55,7 +57,11 @@ struct mhd_lib {
     X(hash_fast)                                                                                   \
     X(hash_init)                                                                                   \
     X(hmac_fast)                                                                                   \
-    X(strerror)
+    X(strerror)                                                                                    \
+    X(x509_crt_deinit)                                                                             \
+    X(x509_crt_get_subject_alt_name)                                                               \
+    X(x509_crt_import)                                                                             \
+    X(x509_crt_init)
 
 struct tls_lib {
     void *handle;

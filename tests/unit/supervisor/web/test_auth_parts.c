@@ -172,6 +172,35 @@ static void only_hosts_of_our_own_are_let_in(void **state)
     guard_destroy(g);
 }
 
+static void names_of_the_certificate_are_our_own(void **state)
+{
+    static const char *const names[] = {"A.example", "*.b.example", "[2001:db8::1]", "192.0.2.1",
+                                        "no name",   "*.",          "c.example:80",  ""};
+    static const char *const good[] = {"a.example", "a.example:444", "x.b.example",
+                                       "[2001:db8:0::1]", "192.0.2.1:1"};
+    static const char *const bad[] = {"b.example",    "x.y.b.example", "x.a.example", "c.example",
+                                      "c.example:80", "192.0.2.2",     "example"};
+    struct guard *g = guard_for("8080", "", "", "");
+    (void)state;
+    guard_set_names(g, names, sizeof(names) / sizeof(names[0]));
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_true(guard_host_ok(g, good[i]));
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_false(guard_host_ok(g, bad[i]));
+    }
+    guard_set_names(g, names + 1, 1);
+    assert_false(guard_host_ok(g, "a.example"));
+    assert_true(guard_host_ok(g, "x.b.example"));
+    const char *many[100];
+    for (size_t i = 0; i < 100; i++) {
+        many[i] = "a.example";
+    }
+    guard_set_names(g, many, 100);
+    assert_true(guard_host_ok(g, "a.example"));
+    guard_destroy(g);
+}
+
 static void only_origins_of_our_own_are_let_in(void **state)
 {
     (void)state;
@@ -723,6 +752,7 @@ int main(void)
         cmocka_unit_test(hosts_with_ports_are_read_and_known_as_local_or_not),
         cmocka_unit_test(listen_addresses_are_read_and_bad_ones_refused),
         cmocka_unit_test(only_hosts_of_our_own_are_let_in),
+        cmocka_unit_test(names_of_the_certificate_are_our_own),
         cmocka_unit_test(only_origins_of_our_own_are_let_in),
         cmocka_unit_test(options_that_would_be_unsafe_together_are_refused),
         cmocka_unit_test(a_token_file_is_read_with_names_limits_and_dates),
