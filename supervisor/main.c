@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "common/alloc.h"
@@ -15,7 +16,9 @@
 #include "common/log.h"
 #include "proto/exit_codes.h"
 #include "proto/limits.h"
+#include "supervisor/base/asked.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/near.h"
 #include "supervisor/base/options.h"
 #include "supervisor/base/share.h"
 #include "supervisor/cli/demo.h"
@@ -83,14 +86,34 @@ static int take_options(struct config *config, int argc, char **argv, int *ret_u
         return usage_error("%s", err.text);
     }
     log_set_level(config->log_level);
+    asked_warn_variables(environ);
     shares_warn(config->share);
     return 0;
+}
+
+/* A person who has typed the bare command sees nothing else, and would wait as well. */
+static void tell_person(const struct config *config)
+{
+    if (isatty(STDIN_FILENO) && (config->http[0] == '\0' || config->stdio)) {
+        fprintf(stderr, "cloister: waiting for an MCP client's messages here, one JSON object a "
+                        "line; Ctrl-D leaves.\n"
+                        "Clients start this command by themselves: what to write into their "
+                        "configuration is at the end of\n"
+                        "`cloister --help`. `cloister demo` shows a server at work, `cloister "
+                        "doctor` what works on this host.\n");
+    }
 }
 
 static int serve(struct config *config)
 {
     char self[LIMIT_PATH];
     size_t size = sizeof(self);
+    struct err err = ERR_INIT;
+    if (asked_check_http(config, &err) < 0) {
+        config_finish(config);
+        return usage_error("%s", err.text);
+    }
+    tell_person(config);
     confine_process(CONFINE_SUPERVISOR);
     if (uv_exepath(self, &size) == 0) { /* else the next server sweeps after this one */
         config->sweeper = self;
@@ -110,6 +133,20 @@ static int demo(int argc, char **argv)
         return EXIT_CODE_SETUP;
     }
     return demo_run(self, argc, argv);
+}
+
+static int unknown_command(const char *command)
+{
+    static const char *const commands[] = {"doctor", "demo", "token"};
+    struct near_word near;
+    near_begin(&near, view_of(command));
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        near_try(&near, commands[i]);
+    }
+    return usage_error(
+        "unknown command %.64s: %s%s%sexpected doctor, demo, token, or none to serve", command,
+        near.best != NULL ? "did you mean " : "", near.best != NULL ? near.best : "",
+        near.best != NULL ? "? " : "");
 }
 
 /* argv[at] is the command; options may stand on either side of it. */
@@ -142,8 +179,7 @@ static int run_command(int argc, char **argv, int at)
     } else if (strcmp(command, "demo") == 0) {
         status = demo(count, words);
     } else {
-        status = usage_error(
-            "unknown command %.64s: expected doctor, demo, token, or none to serve", command);
+        status = unknown_command(command);
     }
     config_finish(&config);
     return status;

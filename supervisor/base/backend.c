@@ -10,7 +10,7 @@
 #include "common/alloc.h"
 #include "common/backends.h"
 #include "common/cleanup.h"
-#include "common/str.h"
+#include "supervisor/base/asked.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/options.h"
@@ -59,22 +59,6 @@ bool config_names_references(const struct config *c)
 
 /* ---- what it takes ---- */
 
-/* Whether somebody wants what the default does not give. A flag that is off asks for nothing. */
-static bool is_asked_for(const struct config *c, const struct option *o)
-{
-    const void *field = (const char *)c + o->offset;
-    uint64_t usual = 0;
-    if (option_is_text(o)) {
-        const char *text = *(char *const *)field; /* NULL where nothing has been loaded */
-        return text != NULL && strcmp(text, o->value) != 0;
-    }
-    if (o->type == OPTION_NUMBER) {
-        return str_to_u64(o->value, o->min, o->max, &usual, NULL) == 0 &&
-               *(const uint64_t *)field != usual;
-    }
-    return o->type == OPTION_FLAG && *(const bool *)field && strcmp(o->value, "no") == 0;
-}
-
 static bool is_taken_by_automatic(const struct option *o)
 {
     for (size_t i = 0; i < BACKEND_COUNT; i++) {
@@ -90,7 +74,7 @@ int config_check_taken(const struct config *c, struct err *err)
     const struct backend_row *row = config_backend(c);
     for (size_t i = 0; i < option_count; i++) {
         const struct option *o = &options[i];
-        if (!is_asked_for(c, o) ||
+        if (!asked_for_option(c, o) ||
             (row != NULL ? backend_row_takes(row, o->name) : is_taken_by_automatic(o))) {
             continue;
         }
@@ -109,7 +93,7 @@ char *config_not_taken(const struct config *c, const struct backend_row *row)
 {
     char *text = NULL;
     for (size_t i = 0; i < option_count; i++) {
-        if (!backend_row_takes(row, options[i].name) && is_asked_for(c, &options[i])) {
+        if (!backend_row_takes(row, options[i].name) && asked_for_option(c, &options[i])) {
             char *longer = alloc_printf("%s%s--%s", text != NULL ? text : "",
                                         text != NULL ? ", " : "", options[i].name);
             free(text);

@@ -22,6 +22,7 @@
 #include "supervisor/base/dotenv.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/local_file.h"
+#include "supervisor/base/near.h"
 #include "supervisor/base/options.h"
 #include "supervisor/base/pool_option.h"
 #include "supervisor/base/share.h"
@@ -268,7 +269,14 @@ static int read_argument(struct config *c, int argc, char **argv, int *at, bool 
     size_t len = equals != NULL ? (size_t)(equals - word) : strlen(word);
     const struct option *o = strncmp(word, "--", 2) == 0 ? find_option(word + 2, len - 2) : NULL;
     if (o == NULL) {
-        return err_set(err, ERR_CONFIG, "unknown option %.64s; --help lists those there are", word);
+        struct near_word near;
+        near_begin(&near, view_bytes(word + strspn(word, "-"), len - strspn(word, "-")));
+        for (size_t i = 0; i < option_count; i++) {
+            near_try(&near, options[i].name);
+        }
+        return err_set(err, ERR_CONFIG, "unknown option %.64s; %s%s%s--help lists those there are",
+                       word, near.best != NULL ? "did you mean --" : "",
+                       near.best != NULL ? near.best : "", near.best != NULL ? "? " : "");
     }
     const char *value = equals != NULL ? equals + 1 : "yes";
     if (equals == NULL && o->type != OPTION_FLAG) {

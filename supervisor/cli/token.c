@@ -35,6 +35,15 @@ int token_command(const char *name)
     char token[sizeof(TOKENS_PREFIX) + RANDOM_CHARS];
     unsigned char digest[WEB_DIGEST_BYTES];
     struct err err = ERR_INIT;
+    if (strcmp(name, "list") == 0 || strcmp(name, "add") == 0 || strcmp(name, "revoke") == 0) {
+        fprintf(
+            stderr,
+            "cloister: token: there is no command %s: `cloister token NAME` makes a token for "
+            "NAME, the file of --tokens lists whom there are tokens for, and without their line "
+            "(and a SIGHUP) they are revoked\n",
+            name);
+        return EXIT_CODE_USAGE;
+    }
     if (!tokens_name_ok(name)) {
         fprintf(stderr,
                 "cloister: token: expected a name of at most %d letters, digits, - . _ "

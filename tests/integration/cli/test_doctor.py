@@ -64,8 +64,8 @@ def strict():
     with Server("--strict", runtime_dir=own_place(), prefix=prefix) as server:
         server.legacy()
         said = server.call_failing("create_sandbox")["error"]
-    told = said["message"].split("cannot apply ")[1].replace(" and ", ", ").split(", ")
-    equal(told, names)
+    told = said["message"].split("cannot apply ")[1]
+    equal([name for name in names if name not in told], [], told)
     contains(said["hint"], "cloister doctor")
     contains(done.stdout, said["message"].split(": ", 1)[-1])
     contains(done.stdout, "With --strict no sandbox is created on this host")

@@ -1,0 +1,106 @@
+"""What somebody sees who starts the command by hand, mistypes it, or reads its log."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
+
+from common import LATEST_LEGACY, NONE, ON_OCI, Server, Suite, contains, equal, mcp, needs_runtime, poll, skip_all
+
+needs_runtime()
+if not ON_OCI:
+    skip_all("does not depend on the backend")
+suite = Suite(NONE)
+PROGRAM = os.environ["CLOISTER"]
+USAGE = 64  # the status of wrong words, as sysexits.h has it
+# without what the tests have for themselves, of which the program would tell
+PLAIN = {key: value for key, value in os.environ.items() if not key.startswith("CLOISTER_")}
+
+
+def run(*words, **env):
+    return subprocess.run(
+        [PROGRAM, *words], env={**PLAIN, **env}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@suite.case("on a terminal it says what it waits for and how to leave, serves what is typed, and Ctrl-D ends it")
+def terminal():
+    ours, theirs = pty.openpty()
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": LATEST_LEGACY, "capabilities": {}, "clientInfo": {"name": "hands", "version": "1"}}}
+    process = subprocess.Popen([PROGRAM, "--runtime-dir", mcp.temporary_directory()], env=PLAIN, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    os.close(theirs)
+    said = b"".join(process.stderr.readline() for _ in range(3)).decode()
+    for words in ("waiting for an MCP client's messages", "Ctrl-D", "cloister --help"):
+        contains(said, words)
+    os.write(ours, json.dumps(hello).encode() + b"\n")
+    equal(json.loads(process.stdout.readline())["id"], 1)
+    os.write(ours, b"\x04")
+    rest = process.communicate(timeout=120)[1].decode()
+    equal(process.returncode, 0, rest)
+    contains(run("--help").stdout, "mcpServers")
+    os.close(ours)
+
+
+@suite.case("a pipe is told nothing of that")
+def pipe():
+    with Server() as server:
+        server.legacy()
+    server.logger.join(30)
+    equal([text for text in server.log if "Ctrl-D" in text], [])
+
+
+@suite.case("a first call writes a handful of lines, and says more with --log-level debug")
+def few_lines():
+    lines = {}
+    for level in ("info", "debug"):
+        with Server("--log-level", level) as server:
+            server.legacy()
+            equal(server.run("6 * 7")["result"], "42")
+        server.logger.join(30)
+        lines[level] = [text for text in server.log if "cloister: environment:" not in text]
+    assert len(lines["info"]) <= 6, lines["info"]
+    assert len(lines["debug"]) > 12, lines["debug"]
+    contains("\n".join(lines["info"]), "engine: oci with")
+
+
+@suite.case("words that mean nothing are refused, with the one that was meant")
+def mistyped():
+    for words, said in (
+        (["doctr"], "did you mean doctor?"),
+        (["serve"], "expected doctor, demo, token, or none to serve"),
+        (["--memroy-mb", "5"], "did you mean --memory-mb?"),
+        (["token", "list"], "there is no command list"),
+        (["token", "revoke"], "there is no command revoke"),
+        (["token"], "expected a name"),
+    ):
+        done = run(*words)
+        equal(done.returncode, USAGE, f"{words}: {done.stderr}")
+        contains(done.stderr, said)
+        equal(done.stdout, "")
+
+
+@suite.case("what protects a server over HTTP is refused where there is none")
+def without_http():
+    for option, value in (("--tokens", "/etc/tokens"), ("--tls-cert", "/etc/cert"), ("--allow-hosts", "a.example"), ("--public-url", "https://a.example")):
+        done = run(option, value)
+        equal(done.returncode, USAGE, done.stderr)
+        contains(done.stderr, f"{option} is for servers over HTTP and does nothing without --http")
+    done = run(CLOISTER_TOKENS="/etc/tokens")
+    equal(done.returncode, USAGE, done.stderr)
+    equal(run("token", "alice", CLOISTER_TOKENS="/etc/tokens").returncode, 0)
+
+
+@suite.case("variables that are no options are told at the start, with those that were meant")
+def unknown_variables():
+    with Server(env={"CLOISTER_MEMROY_MB": "64", "CLOISTER_PIDS": "100"}) as server:
+        server.legacy()
+        line = poll("the warning", lambda: [text for text in server.log if "CLOISTER_MEMROY_MB" in text])[0]
+        contains(line, "warn")
+        contains(line, "did you mean CLOISTER_MEMORY_MB?")
+        assert "CLOISTER_PIDS" not in line, line
+
+
+suite.run()
