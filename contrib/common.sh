@@ -1,6 +1,12 @@
 # Shared by run and test: checks what is installed, and installs the rest. Sourced, never run.
 # shellcheck shell=bash
 
+common=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+as_root=() # words in front of a command that needs root
+if [ "$(id -u)" -ne 0 ]; then
+    as_root=(sudo)
+fi
+
 say() {
     printf '==> %s\n' "$*"
 }
@@ -64,14 +70,10 @@ need_to_run() {
     fi
 }
 
-# Installs the collected packages, if there are any. Without apt it prints what to install.
+# Installs the collected packages, if there are any, and none of their services. Without apt it prints what to install.
 install_missing() {
     if [ ${#missing[@]} -eq 0 ]; then
         return 0
-    fi
-    local as_root=()
-    if [ "$(id -u)" -ne 0 ]; then
-        as_root=(sudo env DEBIAN_FRONTEND=noninteractive) # sudo keeps no variable of ours
     fi
     if ! has_command apt-get || { [ ${#as_root[@]} -gt 0 ] && ! has_command sudo; }; then
         printf 'Please install these and start again:\n' >&2
@@ -79,11 +81,10 @@ install_missing() {
         return 1
     fi
     say "installing ${missing[*]}"
-    export DEBIAN_FRONTEND=noninteractive
     # existing package lists are often good enough, and much faster
-    if ! "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}" >/dev/null 2>&1; then
+    if ! "${as_root[@]}" "$common/install-quietly" "${missing[@]}" >/dev/null 2>&1; then
         "${as_root[@]}" apt-get update -q
-        "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}"
+        "${as_root[@]}" "$common/install-quietly" "${missing[@]}"
     fi
     missing=()
     wanted=()
@@ -100,7 +101,7 @@ install_network_helper() {
     has_command slirp4netns || say "no slirp4netns here: packages cannot be installed where no container engine is used"
 }
 
-# Installs engines, and the helpers that map ids for the tests of ordinary users. Those tests need root and
+# Installs engines, whose services stay off (install-quietly), and the helpers that map ids for the tests of ordinary users. Those tests need root and
 # are skipped without it, or where a package is missing.
 install_engines() {
     local each command
@@ -119,10 +120,7 @@ install_engines() {
 # Installs languages and libraries, which sandboxes without an image show. Tests of missing ones are skipped,
 # so whatever can be installed is enough.
 install_languages_and_libraries() {
-    local as_root=() package wanted_here=()
-    if [ "$(id -u)" -ne 0 ]; then
-        as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
-    fi
+    local package wanted_here=()
     if ! has_command apt-get || { [ ${#as_root[@]} -gt 0 ] && ! sudo -n true 2>/dev/null; }; then
         say "no apt here: languages and libraries that are missing will not be tested"
         return 0
@@ -139,8 +137,7 @@ install_languages_and_libraries() {
         return 0
     fi
     say "installing languages and libraries: ${wanted_here[*]}"
-    export DEBIAN_FRONTEND=noninteractive
-    local install=("${as_root[@]}" apt-get install -y --no-install-recommends)
+    local install=("${as_root[@]}" "$common/install-quietly")
     if "${install[@]}" "${wanted_here[@]}" >/dev/null 2>&1; then
         return 0
     fi
