@@ -21,12 +21,16 @@ struct principal_limits {
     uint64_t calls;     /* requests in flight, of all its sessions; 0: no limit */
 };
 
+/* Whether it may read /metrics, and tools beside that. */
+enum principal_metrics { PRINCIPAL_METRICS_NO, PRINCIPAL_METRICS_YES, PRINCIPAL_METRICS_ONLY };
+
 struct principal {
     char *name;
     uint64_t number; /* the same for the same name, else almost certainly another one; never 0 */
     struct principal_limits limits;
-    size_t calls; /* in flight */
-    size_t kept;  /* bytes of its requests that have not ended */
+    enum principal_metrics metrics; /* NO at first */
+    size_t calls;                   /* in flight */
+    size_t kept;                    /* bytes of its requests that have not ended */
     bool revoked; /* its token was removed from the file: its requests are refused */
     unsigned refs;
 };

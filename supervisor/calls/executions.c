@@ -28,6 +28,7 @@
 #include "supervisor/calls/executions_internal.h"
 #include "supervisor/calls/input.h"
 #include "supervisor/fleet/host/host.h"
+#include "supervisor/metrics/metrics.h"
 
 #define EXPECTED_MAX 256
 
@@ -155,12 +156,29 @@ static void on_displays(void *arg)
     finish_execution(arg);
 }
 
+/* One that is left to the next server is counted there. */
+static void count_execution(int rc, const struct fleet_outcome *o)
+{
+    if (rc == 0 && o->state == OP_DONE) {
+        const char *status = op_status_name(o->end->status);
+        metrics_count(METRIC_EXECUTIONS,
+                      metric_label_find(METRIC_LABEL_STATUS, status, METRIC_STATUS_LOST));
+        metrics_observe(METRIC_EXECUTION_DURATION, 0, o->duration_us);
+        metrics_add(METRIC_EXECUTION_CPU, 0, 0, o->end->cpu_us);
+        metrics_add(METRIC_OUTPUT_BYTES, METRIC_STREAM_STDOUT, 0, o->out_bytes);
+        metrics_add(METRIC_OUTPUT_BYTES, METRIC_STREAM_STDERR, 0, o->err_bytes);
+    } else if (rc < 0 && rc != -ERR_EXECUTION_NOT_FOUND) {
+        metrics_count(METRIC_EXECUTIONS, METRIC_STATUS_LOST);
+    }
+}
+
 /* Its call was answered. */
 static void on_execution_answer(void *arg, int rc, const struct fleet_outcome *outcome,
                                 const struct err *err, const char *hint)
 {
     struct execution *e = arg;
     e->call = NULL;
+    count_execution(rc, outcome);
     if (rc == 0) {
         execution_keep_outcome(e, outcome);
     } else {

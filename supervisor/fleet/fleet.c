@@ -29,6 +29,7 @@
 #include "supervisor/fleet/sandbox/sandbox.h"
 #include "supervisor/fleet/state/sweep.h"
 #include "supervisor/fleet/state/sweeper.h"
+#include "supervisor/metrics/metrics.h"
 
 #define HINT_LIST "get_sandbox_status without sandbox_id lists the sandboxes that exist"
 
@@ -492,6 +493,9 @@ void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spe
             end_opening(o);
         }
     }
+    if (rc == -ERR_SANDBOX_LIMIT) {
+        metrics_count(METRIC_REJECTED, METRIC_REASON_SANDBOX_LIMIT);
+    }
     if (rc < 0) {
         fail_info_later(f, &err, hint, done, arg);
     }
@@ -578,6 +582,7 @@ struct sandbox *fleet_find_usable(struct fleet *f, const char *id, struct err *e
         err_set(err, ERR_GONE, "%s", s->reason);
         *ret_hint = HINT_NEW_SANDBOX;
     } else if (s->call_count >= SANDBOX_CALLS_MAX) {
+        metrics_count(METRIC_REJECTED, METRIC_REASON_SANDBOX_OPERATIONS);
         err_set(err, ERR_BUSY, "%d operations are in flight in this sandbox", SANDBOX_CALLS_MAX);
         *ret_hint = "wait for one of them, or use another sandbox";
     } else {

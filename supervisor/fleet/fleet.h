@@ -384,6 +384,9 @@ bool fleet_gave_up(const struct fleet *f);
 /* Call it after fleet_shutdown() has called back. */
 void fleet_destroy(struct fleet *f);
 
+/* Sets the gauges of sandboxes and workers (metrics.def) to the present figures. */
+void fleet_measure(const struct fleet *f);
+
 /* For `cloister doctor`: probes all candidate backends and runtimes, calls `each` for each, then
  * `done`. */
 void fleet_doctor(struct fleet *f,

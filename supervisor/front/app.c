@@ -30,6 +30,7 @@
 #include "supervisor/base/result_form.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/front/owners.h"
+#include "supervisor/front/seen.h"
 #include "supervisor/front/tools.h"
 #include "supervisor/mcp/app.h"
 #include "supervisor/mcp/request.h"
@@ -98,6 +99,7 @@ struct call {
     struct app_session *session;
     cJSON *meant;          /* repaired arguments; NULL: as they came */
     enum result_form form; /* RESULT_FORM_AUTO: that of another server's tool */
+    struct seen seen;
     struct call *prev, *next;
 };
 
@@ -196,6 +198,7 @@ static void on_session_close(void *arg, void *data)
 {
     struct app_session *s = data;
     while (s->calls != NULL) {
+        seen_lost(&s->calls->seen);
         call_free(s->calls); /* the server is closed, so its calls will not end */
     }
     if (s->shared != NULL) {
@@ -279,6 +282,7 @@ static void on_tool_done(struct tool_call *tool, struct result *result)
 {
     struct call *c = (struct call *)tool;
     struct mcp_request *r = c->request;
+    seen_end(&c->seen, result, tool->cancelled);
     cJSON *json = result_json(result, c->form);
     call_free(c);
     mcp_answer(r, json);
@@ -345,7 +349,9 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
         return;
     }
     cJSON *meant;
+    bool compat = tool->output_schema == NULL;
     if (tools_read(mcp_tool, arguments, &meant, &err) < 0) {
+        seen_invalid(mcp_tool->name, compat);
         answer_bad_arguments(r, mcp_tool->name, err.text);
         return;
     }
@@ -353,7 +359,7 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     struct call *c = alloc_one(struct call);
     c->request = r;
     c->session = s;
-    c->form = tool->output_schema != NULL ? form : RESULT_FORM_AUTO;
+    c->form = compat ? RESULT_FORM_AUTO : form;
     c->tool.session = tools_of(s);
     c->meant = meant;
     c->tool.args = meant != NULL ? meant : arguments;
@@ -364,6 +370,7 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     c->tool.task = on_task;
     c->tool.tell_task = on_tell_task;
     c->tool.begun_ms = clock_ms();
+    seen_begin(&c->seen, mcp_tool->name, compat);
     c->next = s->calls;
     if (c->next != NULL) {
         c->next->prev = c;
@@ -483,6 +490,11 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
 void app_announce(struct app *a, struct mcp_server *server)
 {
     resources_observe(a->fleet, server);
+}
+
+void app_measure(const struct app *a)
+{
+    packages_measure(a->services.packages);
 }
 
 void app_stop(struct app *a)

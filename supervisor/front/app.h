@@ -20,6 +20,9 @@ struct mcp_server;
 struct app *app_create(uv_loop_t *loop, const struct config *config,
                        const struct languages *languages, struct fleet *fleet, struct links *links);
 
+/* Sets the gauges of what tools do beside calls (metrics.def) to the present figures. */
+void app_measure(const struct app *a);
+
 /* Ends what tools do beside calls (installations). Call it before fleet_shutdown(). */
 void app_stop(struct app *a);
 

@@ -23,6 +23,7 @@
 #include <uv.h>
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "proto/exit_codes.h"
 #include "supervisor/compat/profile.h"
@@ -33,6 +34,7 @@
 #include "supervisor/languages/languages.h"
 #include "supervisor/links/links.h"
 #include "supervisor/mcp/session.h"
+#include "supervisor/metrics/metrics.h"
 
 #define PIPE_DRAIN_MS 300
 #define HTTP_DRAIN_MS 1000
@@ -243,7 +245,7 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
     fleet_adopt(s->fleet);
     if (s->http != NULL) {
         const struct files_source files = file_source_table(s->file_source);
-        serve_http_start(s->http, s->server, s->fleet, &files);
+        serve_http_start(s->http, s->server, s->fleet, s->app, &files);
     }
     return s->stdio != NULL
                ? serve_stdio_open(s->stdio, &s->loop, config, s->server, &events, s, err)
@@ -314,6 +316,7 @@ int serve_check(const struct config *config, struct err *err)
 
 int serve_run(const struct config *config)
 {
+    metrics_set(METRIC_PROCESS_START, 0, 0, clock_wall_ms() * 1000);
     struct err err = ERR_INIT;
     struct serve s;
     memset(&s, 0, sizeof(s));

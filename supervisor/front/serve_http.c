@@ -15,6 +15,7 @@
 #include "proto/limits.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/fleet/fleet.h"
+#include "supervisor/front/metrics_page.h"
 #include "supervisor/front/serve_internal.h"
 #include "supervisor/web/auth/auth.h"
 #include "supervisor/web/files/endpoint.h"
@@ -33,6 +34,7 @@ struct serve_http {
     struct web_listener *listener;
     struct mcp_endpoint *endpoint;
     struct files_endpoint *files;
+    const struct app *app;
     struct fleet *fleet; /* from serve_http_start() */
     bool quiet, closing;
     uint64_t flush_ms;
@@ -53,6 +55,9 @@ static void on_handle(void *arg, struct web_exchange *x)
         web_respond(x, 503, "text/plain", view_of("the server is shutting down\n"));
     } else if (files_endpoint_has(web_path(x))) {
         files_endpoint_handle(h->files, x);
+    } else if (metrics_page_has(web_path(x))) {
+        const struct metrics_page page = {h->auth, h->fleet, h->app};
+        metrics_page_handle(&page, x);
     } else {
         mcp_endpoint_handle(h->endpoint, x);
     }
@@ -159,7 +164,7 @@ static void share_fleet(struct serve_http *h)
 }
 
 void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fleet *fleet,
-                      const struct files_source *files)
+                      const struct app *app, const struct files_source *files)
 {
     struct url url;
     CLEANUP_FREE char *path =
@@ -179,6 +184,7 @@ void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fl
     h->endpoint = mcp_endpoint_create(h->loop, &config);
     h->files = files_endpoint_create(files);
     h->fleet = fleet;
+    h->app = app;
     share_fleet(h);
     /* Not a log line: scripts wait for it at every log level. */
     fprintf(stderr, "cloister: listening on %s/mcp\n", web_listener_url(h->listener));

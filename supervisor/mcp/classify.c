@@ -17,6 +17,7 @@
 #include "common/io/json.h"
 #include "proto/limits.h"
 #include "supervisor/mcp/internal.h"
+#include "supervisor/metrics/metrics.h"
 
 /* Revisions are dates, so the text order is their order. */
 static bool head_is_modern(const struct mcp_head *head)
@@ -92,6 +93,7 @@ static bool is_too_much(struct mcp_request *r)
     const struct principal *p = s->principal;
     size_t most = s->server->app->calls_max > 0 ? s->server->app->calls_max : LIMIT_CALLS;
     if (s->calls >= most) {
+        metrics_count(METRIC_REJECTED, METRIC_REASON_CLIENT_CALLS);
         CLEANUP_FREE char *text =
             alloc_printf("Busy: %zu calls of this client are in flight, the most at a time", most);
         refuse_for_now(r, text,
@@ -100,6 +102,7 @@ static bool is_too_much(struct mcp_request *r)
         return true;
     }
     if (p->kept > LIMIT_KEPT_EACH || s->server->kept > LIMIT_KEPT_ALL) {
+        metrics_count(METRIC_REJECTED, METRIC_REASON_KEPT_BYTES);
         refuse_for_now(r,
                        p->kept > LIMIT_KEPT_EACH
                            ? "Busy: your calls in flight and tasks hold too much; at most 64 MiB "
@@ -109,6 +112,7 @@ static bool is_too_much(struct mcp_request *r)
         return true;
     }
     if (p->limits.calls > 0 && p->calls >= p->limits.calls) {
+        metrics_count(METRIC_REJECTED, METRIC_REASON_PRINCIPAL_CALLS);
         CLEANUP_FREE char *text = alloc_printf(
             "Busy: %zu calls of yours are in flight, as many as you may have", p->calls);
         refuse_for_now(r, text, "wait until some have ended, then send this one again");

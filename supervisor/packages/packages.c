@@ -21,6 +21,7 @@
 #include "common/str.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/fair.h"
+#include "supervisor/metrics/metrics.h"
 #include "supervisor/packages/internal.h"
 
 #define LOOK_MS 1000 /* how often waiting installations check that their sandboxes exist */
@@ -404,11 +405,21 @@ void packages_install(struct packages *p, const char *owner, const char *sandbox
             snprintf(i->id, sizeof(i->id), "refused-%llu", (unsigned long long)++p->refused);
         }
         if (rc < 0 || (rc = refuse_packages(p, owner, &err, &hint)) < 0) {
+            if (rc == -ERR_BUSY) {
+                metrics_count(METRIC_REJECTED, METRIC_REASON_INSTALLATIONS);
+            }
             install_fail(i, rc, err.text, hint);
         }
         packages_turn(p);
     }
     snprintf(ret_id, PACKAGE_ID_SIZE, "%s", i->id);
+}
+
+void packages_measure(const struct packages *p)
+{
+    metrics_set(METRIC_INSTALLATIONS, METRIC_TURN_RUNNING, 0, p->at_work);
+    metrics_set(METRIC_INSTALLATIONS, METRIC_TURN_WAITING, 0,
+                p->open > p->at_work ? p->open - p->at_work : 0);
 }
 
 void packages_cancel(struct packages *p, const char *owner, const char *id)

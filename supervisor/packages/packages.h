@@ -100,6 +100,9 @@ void packages_await_end(struct packages_wait *wait);
  * every few seconds even if nothing is new. For waits of packages_await() only. */
 void packages_await_progress(struct packages_wait *wait, fleet_progress_fn progress);
 
+/* Sets the gauge of installations (metrics.def) to the present figures. */
+void packages_measure(const struct packages *p);
+
 /* Whether the owner has such an installation. */
 bool packages_has(const struct packages *p, const char *owner, const char *id);
 

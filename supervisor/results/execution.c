@@ -317,6 +317,7 @@ void result_set_execution(struct result *r, const struct fleet_outcome *o,
     const struct msg_output *end = o->end;
     bool over = is_over(o);
     r->is_error = over && end->status != OP_STATUS_OK;
+    r->status = over ? op_status_name(end->status) : "running";
     range = range != NULL ? range : &all;
     struct result_shown shown;
     struct execution_texts t;
@@ -330,7 +331,7 @@ void result_set_execution(struct result *r, const struct fleet_outcome *o,
     result_put_text(s, "execution_id", o->op);
     result_put_text(s, "sandbox_id", o->sandbox);
     result_put_text(s, "language", o->language);
-    result_put_text(s, "status", over ? op_status_name(end->status) : "running");
+    result_put_text(s, "status", r->status);
     result_put_text(s, "stdout", text_cstr(&t.out.text));
     result_put_text(s, "stderr", text_cstr(&t.err.text));
     result_put_uint(s, "stdout_bytes", o->out_bytes);

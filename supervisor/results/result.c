@@ -26,14 +26,14 @@
 
 void result_init(struct result *r)
 {
-    *r = (struct result){cJSON_CreateArray(), cJSON_CreateObject(), false};
+    *r = (struct result){.content = cJSON_CreateArray(), .structured = cJSON_CreateObject()};
 }
 
 void result_finish(struct result *r)
 {
     cJSON_Delete(r->content);
     cJSON_Delete(r->structured);
-    *r = (struct result){NULL, NULL, false};
+    *r = (struct result){.content = NULL};
 }
 
 void result_put(cJSON *object, const char *key, cJSON *owned_value)
@@ -182,6 +182,7 @@ void result_set_failure(struct result *r, int code, const char *message, const c
     result_finish(r);
     result_init(r);
     r->is_error = true;
+    r->code = code < 0 ? -code : code;
 
     CLEANUP_BUF struct buf words;
     CLEANUP_BUF struct buf advice;

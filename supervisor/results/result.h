@@ -41,6 +41,8 @@ struct result {
     cJSON *content;    /* array of blocks */
     cJSON *structured; /* object */
     bool is_error;
+    const char *status; /* of the execution that it is about, else NULL; a string literal */
+    int code;           /* of a failure, from ERR_LIST; else 0 */
 };
 
 void result_init(struct result *r);

@@ -32,6 +32,8 @@ ROOMS = {
     "worker/backend/fake": "common common/io worker/backend",
     "worker/door": BELOW + " common/io",
     "worker": BELOW + " common/io worker/backend worker/door",
+    # everything counts
+    "supervisor/metrics": "common",
     "supervisor/base": BELOW + " common/io",
     "supervisor/languages": BELOW + " common/io",
     # the fleet knows nothing of calls, of tools, of MCP
@@ -39,24 +41,24 @@ ROOMS = {
     "supervisor/fleet/workers": BELOW + " common/io supervisor/base supervisor/fleet/host",
     "supervisor/fleet/state": BELOW + " common/io supervisor/base supervisor/fleet/host supervisor/fleet/workers",
     "supervisor/fleet/engine": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/workers supervisor/fleet/state",
-    "supervisor/fleet/sandbox": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/workers supervisor/fleet/state supervisor/fleet/engine",
-    "supervisor/fleet": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/state supervisor/fleet/engine supervisor/fleet/sandbox",
-    "supervisor/calls": BELOW + " supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/sandbox",
+    "supervisor/fleet/sandbox": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/workers supervisor/fleet/state supervisor/fleet/engine supervisor/metrics",
+    "supervisor/fleet": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/state supervisor/fleet/engine supervisor/fleet/sandbox supervisor/metrics",
+    "supervisor/calls": BELOW + " supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/sandbox supervisor/metrics",
     # HTTP knows nothing of sandboxes
-    "supervisor/web/http": BELOW + " supervisor/base",
+    "supervisor/web/http": BELOW + " supervisor/base supervisor/metrics",
     "supervisor/web/files": "common supervisor/web/http",
-    "supervisor/web/auth": "common common/io supervisor/base supervisor/web/http supervisor/web/files",
+    "supervisor/web/auth": "common common/io supervisor/base supervisor/web/http supervisor/web/files supervisor/metrics",
     # the protocol knows nothing of what is done with it, nor of how it travels
     "supervisor/mcp/wire": "common common/io",
-    "supervisor/mcp": BELOW + " common/io supervisor/base supervisor/mcp/wire",
-    "supervisor/web/mcp": BELOW + " common/io supervisor/base supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth",
+    "supervisor/mcp": BELOW + " common/io supervisor/base supervisor/mcp/wire supervisor/metrics",
+    "supervisor/web/mcp": BELOW + " common/io supervisor/base supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/metrics",
     "supervisor/links": BELOW + " supervisor/fleet supervisor/web/http",
-    "supervisor/packages": BELOW + " supervisor/base supervisor/fleet",
+    "supervisor/packages": BELOW + " supervisor/base supervisor/fleet supervisor/metrics",
     "supervisor/results": BELOW + " common/io supervisor/base supervisor/fleet supervisor/links",
     "supervisor/resources": BELOW + " common/io supervisor/base supervisor/fleet supervisor/links supervisor/results supervisor/mcp supervisor/mcp/wire",
     "supervisor/tools": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/web/http",
     "supervisor/compat": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/tools supervisor/web/http",
-    "supervisor/front": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools"
+    "supervisor/front": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
     " supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
     "supervisor/cli": BELOW + " common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth",
     "supervisor": BELOW + " supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",

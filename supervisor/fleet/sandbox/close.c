@@ -29,6 +29,7 @@
 #include "supervisor/fleet/state/disk.h"
 #include "supervisor/fleet/state/removals.h"
 #include "supervisor/fleet/workers/oneshot.h"
+#include "supervisor/metrics/metrics.h"
 
 #define EXIT_MS           1000 /* from the answer to CLOSE to the exit */
 #define SWEEPS_MAX        2
@@ -328,6 +329,9 @@ void sandbox_create_failed(struct sandbox *s, const struct err *err, const char 
     free(s->reason);
     s->reason = alloc_strdup(kept.text);
     sandbox_set_state(s, SANDBOX_CLOSING, kept.text);
+    if (!sandbox_is_installer(s)) {
+        metrics_count(METRIC_SANDBOXES_OPENED, METRIC_SUCCESS_FAILED);
+    }
     uv_timer_stop(&s->clock.timer);
     sandbox_answer_opened(s, &kept, kept_hint);
     s->host->runs->fail(s, &kept, kept_hint);

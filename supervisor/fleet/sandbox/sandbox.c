@@ -32,6 +32,7 @@
 #include "supervisor/fleet/host/runs.h"
 #include "supervisor/fleet/sandbox/adoption.h"
 #include "supervisor/fleet/state/record.h"
+#include "supervisor/metrics/metrics.h"
 
 #define ENDED_ALONE    "the sandbox ended while no server was there"
 #define CALLS_CHECK_MS 1000
@@ -69,6 +70,16 @@ static void check_calls_if_recovering(struct sandbox *s)
     }
 }
 
+/* It was taken over, or was found to have ended; what its owner or the server ends meanwhile is
+ * neither. */
+static void count_adoption(enum sandbox_state next)
+{
+    if (next == SANDBOX_READY || next == SANDBOX_FAILED) {
+        metrics_count(METRIC_ADOPTIONS,
+                      next == SANDBOX_READY ? METRIC_SUCCESS_OK : METRIC_SUCCESS_FAILED);
+    }
+}
+
 void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *cause)
 {
     const char *left = sm_move(&s->sm, next);
@@ -85,6 +96,7 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *c
         sandbox_changed(s, SANDBOX_CHANGE_FILES);
     }
     if (s->adoption.run != NULL) { /* it leaves RECOVERING for the first time */
+        count_adoption(next);
         adopt_settled(STEAL_PTR(s->adoption.run), s);
         sandbox_status_known(s);
     }
@@ -109,6 +121,7 @@ void sandbox_fail(struct sandbox *s, const char *reason)
     free(s->reason);
     s->reason = alloc_strdup(reason);
     sandbox_set_state(s, SANDBOX_FAILED, reason);
+    metrics_count(METRIC_SANDBOXES_FAILED, 0);
     sandbox_cleanup(s);
     struct err err = ERR_INIT;
     err_set(&err, ERR_GONE, "%s", reason);
@@ -142,6 +155,10 @@ void sandbox_created(struct sandbox *s, const char *cause)
     struct err err = ERR_INIT;
     sandbox_touch(s); /* creating counts as use */
     sandbox_ready(s, cause);
+    if (!sandbox_is_installer(s)) {
+        metrics_count(METRIC_SANDBOXES_OPENED, METRIC_SUCCESS_OK);
+        metrics_observe(METRIC_SANDBOX_START, 0, (clock_ms() - s->clock.created_ms) * 1000);
+    }
     if (s->host->instance->own) {
         sandbox_answer_opened(s, NULL, "");
         return;
@@ -191,6 +208,7 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
             sandbox_ask_past(s);
         } else {
             sandbox_ready(s, "adopted");
+            metrics_observe(METRIC_WORKER_REPAIR, 0, clock_us() - s->repair.died_us);
             log_info("sandbox recovered after_us=%" PRIu64 " calls=%zu sandbox=%s gen=%" PRIu64,
                      clock_us() - s->repair.died_us, s->call_count, s->id, s->generation);
         }
@@ -272,6 +290,8 @@ static void lost_worker(struct sandbox *s, bool refused, const char *reason)
     }
     if ((refused ? worker_policy_refused : worker_policy_died)(&s->policy, now_ms,
                                                                s->repair.broken_ms, &delay_ms)) {
+        metrics_count(METRIC_WORKER_RESTARTS,
+                      refused ? METRIC_RESTART_REFUSED : METRIC_RESTART_DIED);
         if (delay_ms == 0) {
             sandbox_start_worker(s);
         } else {

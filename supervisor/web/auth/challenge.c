@@ -15,6 +15,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "supervisor/metrics/metrics.h"
 #include "supervisor/web/http/exchange.h"
 #include "supervisor/web/http/url.h"
 
@@ -99,6 +100,8 @@ static void refuse_token(struct web_exchange *x, int status, char *params, const
 {
     CLEANUP_FREE char *value = alloc_printf("Bearer %s", params);
     free(params);
+    metrics_count(METRIC_REJECTED,
+                  status == 403 ? METRIC_REASON_FORBIDDEN : METRIC_REASON_UNAUTHORIZED);
     web_set_header(x, "WWW-Authenticate", value);
     respond_challenge(x, status, error, why);
 }
@@ -142,12 +145,14 @@ void challenge_busy(struct web_exchange *x, uint64_t wait_ms)
 {
     CLEANUP_FREE char *seconds = alloc_printf("%llu", (unsigned long long)((wait_ms + 999) / 1000));
     web_set_header(x, "Retry-After", seconds);
+    metrics_count(METRIC_REJECTED, METRIC_REASON_GUESSING);
     respond_challenge(x, 429, "too_many_requests",
                       "too many wrong tokens came from this address; try again later");
 }
 
 void challenge_crowd(struct web_exchange *x)
 {
+    metrics_count(METRIC_REJECTED, METRIC_REASON_CONNECTIONS);
     web_set_header(x, "Retry-After", UNKNOWN_RETRY_S);
     respond_challenge(x, 429, "too_many_requests",
                       "you have half of this server's connections, and the rest is for others; use "

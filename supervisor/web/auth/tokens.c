@@ -38,7 +38,8 @@ struct holder {
     struct principal *principal;
     uint64_t hash;                      /* hash of the name, compared first */
     size_t limit_line[LIMIT_KEY_COUNT]; /* the line that set it; 0: none */
-    bool good;                          /* has an unexpired token */
+    size_t metrics_line;
+    bool good; /* has an unexpired token */
 };
 
 struct tokens {
@@ -231,20 +232,44 @@ static int read_limit(struct reader *r, struct holder *h, enum limit_key key, co
     return 0;
 }
 
+static int read_metrics(struct reader *r, struct holder *h, const char *text, struct err *err)
+{
+    bool only = strcmp(text, "only") == 0;
+    enum principal_metrics wanted = only ? PRINCIPAL_METRICS_ONLY : PRINCIPAL_METRICS_YES;
+    if (!only && strcmp(text, "yes") != 0) {
+        return bad(r, err,
+                   "expected metrics=yes, to read /metrics beside using tools, or metrics=only, to "
+                   "do nothing else");
+    }
+    if (h->metrics_line != 0 && h->principal->metrics != wanted) {
+        return err_set(err, ERR_CONFIG,
+                       "line %zu: metrics= says something else than line %zu does for the same "
+                       "name",
+                       r->line, h->metrics_line);
+    }
+    h->metrics_line = r->line;
+    h->principal->metrics = wanted;
+    return 0;
+}
+
 static int read_option(struct reader *r, struct holder *h, struct token *token, const char *word,
                        struct err *err)
 {
     static const char expires[] = "expires=";
+    static const char metrics[] = "metrics=";
     for (int key = 0; key < LIMIT_KEY_COUNT; key++) {
         size_t len = strlen(limit_keys[key]);
         if (strncmp(word, limit_keys[key], len) == 0) {
             return read_limit(r, h, (enum limit_key)key, word + len, err);
         }
     }
+    if (strncmp(word, metrics, strlen(metrics)) == 0) {
+        return read_metrics(r, h, word + strlen(metrics), err);
+    }
     if (strncmp(word, expires, strlen(expires)) != 0) {
         return bad(r, err,
-                   "behind the token may stand sandboxes=N, memory_mb=N, calls=N and "
-                   "expires=DATE");
+                   "behind the token may stand sandboxes=N, memory_mb=N, calls=N, metrics=yes, "
+                   "metrics=only and expires=DATE");
     }
     if (token->expires_ms != NEVER_MS || !read_date(word + strlen(expires), &token->expires_ms)) {
         return bad(r, err,
@@ -304,7 +329,7 @@ static int read_line(struct reader *r, char *line, struct err *err)
     if (count < 2 || count > WORDS_MAX) {
         return bad(r, err,
                    "expected NAME TOKEN [sandboxes=N] [memory_mb=N] [calls=N] "
-                   "[expires=DATE]");
+                   "[metrics=yes|only] [expires=DATE]");
     }
     struct holder *h = need_holder(r, words[0]);
     int rc = read_token(r, words[1], &token, err);
@@ -448,6 +473,7 @@ void tokens_replace(struct tokens *old, struct tokens *fresh,
         if (at < fresh->holder_count) {
             struct principal *successor = fresh->holders[at].principal;
             p->limits = successor->limits;
+            p->metrics = successor->metrics;
             fresh->holders[at].principal = principal_hold(p);
             principal_release(successor);
         } else {
@@ -465,5 +491,9 @@ size_t tokens_count(const struct tokens *t)
 
 size_t tokens_names(const struct tokens *t)
 {
-    return t->holder_count;
+    size_t count = 0;
+    for (size_t i = 0; i < t->holder_count; i++) {
+        count += t->holders[i].principal->metrics != PRINCIPAL_METRICS_ONLY;
+    }
+    return count;
 }

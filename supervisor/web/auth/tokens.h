@@ -3,13 +3,11 @@
  *
  * Text. A line is empty, a comment (# at its beginning), or
  *
- *   NAME TOKEN [sandboxes=N] [memory_mb=N] [calls=N] [expires=DATE]
+ *   NAME TOKEN [sandboxes=N] [memory_mb=N] [calls=N] [metrics=yes|only] [expires=DATE]
  *
- * Several lines may have one NAME: then each of the tokens is good. Limits stand in one of the
- * lines, or are the same in all. A missing limit is that of the configuration.
- *
- * Only digests are kept. An error names the line but quotes nothing of it, since a token may stand
- * in the wrong place.
+ * Several lines may have one NAME: then each of the tokens is good. Limits, and who may read
+ * /metrics, stand in one of the lines, or are the same in all. A missing limit is that of the
+ * configuration.
  *
  * Only digests are kept. An error names the line and never a word of it: it might be a token that
  * stands in the wrong place.
@@ -61,7 +59,7 @@ void tokens_replace(struct tokens *old, struct tokens *fresh,
                     void (*revoked)(void *arg, struct principal *p), void *arg);
 
 size_t tokens_count(const struct tokens *t);
-/* How many names they stand for. */
+/* How many names that may use tools they stand for. */
 size_t tokens_names(const struct tokens *t);
 
 /* Whether the text is a valid NAME of the file, and not reserved. */

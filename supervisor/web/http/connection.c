@@ -33,6 +33,7 @@
 #include "common/alloc.h"
 #include "common/log.h"
 #include "proto/limits.h"
+#include "supervisor/metrics/metrics.h"
 #include "supervisor/web/http/internal.h"
 #include "supervisor/web/http/rate_limit.h"
 
@@ -131,6 +132,7 @@ void web_connection_add(struct web_listener *l, int fd, const struct sockaddr *a
     web_peer_set(&peer, address);
     if (l->stopped || address_full(l, &peer)) {
         log_debug("http: connection of %s refused: too many of this address", peer.text);
+        metrics_count(METRIC_REJECTED, METRIC_REASON_CONNECTIONS);
         close(fd);
         return;
     }

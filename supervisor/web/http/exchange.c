@@ -14,6 +14,7 @@
 
 #include "common/alloc.h"
 #include "common/log.h"
+#include "supervisor/metrics/metrics.h"
 #include "supervisor/web/http/internal.h"
 
 #define STALLED_MS 1000 /* without progress a response is stalled after this time */
@@ -225,6 +226,7 @@ void web_set_header(struct web_exchange *x, const char *name, const char *value)
 static void set_response(struct web_exchange *x, enum web_response_state kind, int status,
                          const char *content_type)
 {
+    metrics_count(METRIC_HTTP_RESPONSES, (size_t)(status / 100 - 2)); /* all are 2xx to 5xx */
     x->response.status = status;
     x->response.content_type = content_type != NULL ? alloc_strdup(content_type) : NULL;
     web_response_set(x, kind);

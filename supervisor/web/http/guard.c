@@ -31,6 +31,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "supervisor/base/config.h"
+#include "supervisor/metrics/metrics.h"
 #include "supervisor/web/http/exchange.h"
 #include "supervisor/web/http/rate_limit.h"
 #include "supervisor/web/http/url.h"
@@ -329,6 +330,7 @@ static bool refuse_by_guard(struct guard *g, struct web_exchange *x, const char 
         log_warn("HTTP: refused a request of %s: its %s is \"%.200s\", which is not allowed; %s",
                  web_peer(x), name, value != NULL ? value : "", hint);
     }
+    metrics_count(METRIC_REJECTED, METRIC_REASON_HOST_ORIGIN);
     web_respond(x, 403, "text/plain; charset=utf-8", view_of(text));
     return false;
 }

@@ -19,6 +19,7 @@
 #include "common/log.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
+#include "supervisor/metrics/metrics.h"
 #include "supervisor/web/auth/auth.h"
 #include "supervisor/web/mcp/internal.h"
 
@@ -238,6 +239,12 @@ static void on_checked(void *arg, struct principal *p)
     free(a);
     if (p == NULL) {
         return; /* answered, or the client has gone */
+    }
+    if (p->metrics == PRINCIPAL_METRICS_ONLY) {
+        metrics_count(METRIC_REJECTED, METRIC_REASON_FORBIDDEN);
+        mcp_endpoint_refuse(x, NULL, 403, JSONRPC_INVALID_REQUEST,
+                            "this token is for /metrics only (metrics=only in the file of tokens)");
+        return;
     }
     if (e == NULL) {
         mcp_endpoint_refuse(x, NULL, 503, JSONRPC_INTERNAL, "the server is shutting down");

@@ -14,6 +14,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
+#include "supervisor/metrics/metrics.h"
 #include "supervisor/web/mcp/internal.h"
 
 /* Resumes the session of a client that has lost its stream; NULL if this is not one. */
@@ -45,6 +46,7 @@ void old_sse_get(struct mcp_endpoint *e, struct web_exchange *x, struct principa
     }
     if (c == NULL) {
         web_set_header(x, "Retry-After", RETRY_LATER_S);
+        metrics_count(METRIC_REJECTED, METRIC_REASON_SESSIONS);
         mcp_endpoint_refuse(x, NULL, 503, JSONRPC_INTERNAL,
                             "too many sessions are open; come later");
         return;

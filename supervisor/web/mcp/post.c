@@ -16,6 +16,7 @@
 #include "common/io/json.h"
 #include "proto/limits.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
+#include "supervisor/metrics/metrics.h"
 #include "supervisor/web/mcp/internal.h"
 
 #define PARAM_PREFIX "Mcp-Param-"
@@ -112,6 +113,7 @@ static void legacy(struct mcp_endpoint *e, struct web_exchange *x, struct princi
         c = mcp_endpoint_client(e, x, p);
     } else if ((c = mcp_client_create(e, p, false, results)) == NULL) {
         web_set_header(x, "Retry-After", RETRY_LATER_S);
+        metrics_count(METRIC_REJECTED, METRIC_REASON_SESSIONS);
         mcp_endpoint_refuse(x, NULL, 503, JSONRPC_INTERNAL,
                             "too many sessions are open; end one with DELETE, or come later");
     }

@@ -401,6 +401,32 @@ static void a_digest_is_as_good_as_its_token_until_its_date(void **state)
     tokens_destroy(t);
 }
 
+static void who_may_read_metrics_is_said_behind_a_token(void **state)
+{
+    (void)state;
+    struct tokens *t = read_good("alice 0123456789abcdef metrics=yes\n"
+                                 "alice 0123456789abcdeg\n"
+                                 "bob 0123456789abcdeh calls=1 metrics=yes expires=2027-01-01\n"
+                                 "bob 0123456789abcdei metrics=yes\n"
+                                 "carol 0123456789abcdej\n"
+                                 "scraper 0123456789abcdek metrics=only\n");
+    assert_int_equal(find(t, "0123456789abcdeg", NOW_MS)->metrics, PRINCIPAL_METRICS_YES);
+    assert_int_equal(find(t, "0123456789abcdei", NOW_MS)->metrics, PRINCIPAL_METRICS_YES);
+    assert_int_equal(find(t, "0123456789abcdej", NOW_MS)->metrics, PRINCIPAL_METRICS_NO);
+    assert_int_equal(find(t, "0123456789abcdek", NOW_MS)->metrics, PRINCIPAL_METRICS_ONLY);
+    assert_int_equal(tokens_names(t), 3); /* no share is kept for who uses no tools */
+    struct tokens *fresh = read_good("scraper 0123456789abcdek\n"
+                                     "carol 0123456789abcdej metrics=yes\n"
+                                     "alice 0123456789abcdef\nbob 0123456789abcdeh\n");
+    struct principal *carol = find(t, "0123456789abcdej", NOW_MS);
+    tokens_replace(t, fresh, NULL, NULL);
+    assert_ptr_equal(find(fresh, "0123456789abcdej", NOW_MS), carol);
+    assert_int_equal(carol->metrics, PRINCIPAL_METRICS_YES);
+    assert_int_equal(find(fresh, "0123456789abcdek", NOW_MS)->metrics, PRINCIPAL_METRICS_NO);
+    assert_int_equal(find(fresh, "0123456789abcdef", NOW_MS)->metrics, PRINCIPAL_METRICS_NO);
+    tokens_destroy(fresh);
+}
+
 static void a_bad_line_is_named_and_its_secret_is_not(void **state)
 {
     (void)state;
@@ -415,6 +441,11 @@ static void a_bad_line_is_named_and_its_secret_is_not(void **state)
         "alice " SECRET " sandboxes=-1",
         "alice " SECRET " sandboxes=99999999999",
         "alice " SECRET " Sandboxes=1",
+        "alice " SECRET " metrics",
+        "alice " SECRET " metrics=",
+        "alice " SECRET " metrics=no",
+        "alice " SECRET " metrics=" SECRET,
+        "alice " SECRET " metrics=yes metrics=only",
         "alice " SECRET " sandboxes=1 sandboxes=2",
         "alice " SECRET " expires=2026-02-30",
         "alice " SECRET " expires=2026-13-01",
@@ -458,6 +489,7 @@ static void a_bad_line_is_named_and_its_secret_is_not(void **state)
         ("a 0123456789abcdef\na "
          "sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f\n"),
         "a 0123456789abcdef calls=1\na 0123456789abcdeg calls=2\n",
+        "a 0123456789abcdef metrics=only\na 0123456789abcdeg metrics=yes\n",
     };
     for (size_t i = 0; i < sizeof(together) / sizeof(together[0]); i++) {
         struct tokens *t = NULL;
@@ -757,6 +789,7 @@ int main(void)
         cmocka_unit_test(options_that_would_be_unsafe_together_are_refused),
         cmocka_unit_test(a_token_file_is_read_with_names_limits_and_dates),
         cmocka_unit_test(a_digest_is_as_good_as_its_token_until_its_date),
+        cmocka_unit_test(who_may_read_metrics_is_said_behind_a_token),
         cmocka_unit_test(a_bad_line_is_named_and_its_secret_is_not),
         cmocka_unit_test(there_is_a_limit_to_tokens),
         cmocka_unit_test(principals_outlive_a_new_token_file),
