@@ -17,6 +17,7 @@ from common import LATEST_LEGACY, MODERN, Suite, contains, equal, mcp, needs_run
 from http_wire import Place
 from issuer import CLIENT, Issuer
 from mcp_http import EVENTS, JSON, HttpClient, HttpServer, SseClient
+from tokens_file import Tokens, bearer, new_token
 from wire import PREFIX
 
 needs_runtime()
@@ -25,33 +26,6 @@ TASKS = PREFIX + "tasks"
 BOTH = [("Content-Type", JSON), ("Accept", f"{JSON}, {EVENTS}")]
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 SLOW = "import time, pathlib\nfor i in range(600):\n    pathlib.Path('count').write_text(str(i))\n    time.sleep(0.1)"
-
-
-def token():
-    return secrets.token_urlsafe(24)
-
-
-def bearer(text):
-    return ("Authorization", f"Bearer {text}")
-
-
-class Tokens:
-    """A file of tokens."""
-
-    def __init__(self):
-        self.path = os.path.join(mcp.temporary_directory(), "tokens")
-        self.lines = []
-
-    def add(self, name, more="", hashed=False):
-        made = token()
-        shown = "sha256:" + hashlib.sha256(made.encode()).hexdigest() if hashed else made
-        self.lines.append(f"{name} {shown} {more}".rstrip())
-        self.write()
-        return made
-
-    def write(self, *more):
-        with open(self.path, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
-            file.write("# who may come in\n\n" + "\n".join([*self.lines, *more]) + "\n")
 
 
 class Guests:
@@ -92,7 +66,7 @@ def no_token():
     good = guests().alice_token
     for what, headers, path in (
         ("none", [], "/mcp"),
-        ("wrong", [bearer(token())], "/mcp"),
+        ("wrong", [bearer(new_token())], "/mcp"),
         ("one letter more", [bearer(good + "a")], "/mcp"),
         ("one letter less", [bearer(good[:-1])], "/mcp"),
         ("empty", [("Authorization", "Bearer ")], "/mcp"),
@@ -107,7 +81,7 @@ def no_token():
                 assert answer.get("www-authenticate").startswith("Bearer"), f"{what}: {answer.head.headers}"
     for method, path in (("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/sse"), ("POST", "/messages?sessionId=x")):
         equal(server.ask(method, path, BOTH).head.status, 401, f"{method} {path}")
-    twice = server.ask("POST", "/mcp", [*BOTH, bearer(good), bearer(token())], initialize())
+    twice = server.ask("POST", "/mcp", [*BOTH, bearer(good), bearer(new_token())], initialize())
     contains((400, 401), twice.head.status, "two tokens")
     scheme = server.ask("POST", "/mcp", [*BOTH, ("authorization", f"bearer {good}")], initialize())
     equal(scheme.head.status, 200, "the scheme in small letters")
@@ -139,7 +113,7 @@ def guessing():
     file = Tokens()
     good = file.add("good")
     with HttpServer("--tokens", file.path) as server:
-        found = [server.ask("POST", "/mcp", [*BOTH, bearer(token())], initialize()).head.status for _ in range(60)]
+        found = [server.ask("POST", "/mcp", [*BOTH, bearer(new_token())], initialize()).head.status for _ in range(60)]
         assert set(found) <= {401, 429}, found
         contains(found, 429, "sixty guesses")
         equal(server.ask("POST", "/mcp", [*BOTH, bearer(good)], initialize()).head.status, 200, "a good one from the same address")
@@ -528,7 +502,7 @@ def reload():
 
 @suite.case("a file of tokens that others can read, or that makes no sense, is refused, without a word of it")
 def bad_files():
-    secret = token()
+    secret = new_token()
     for text, mode, words in (
         (f"alice {secret}\n", 0o644, "chmod"),
         ("alice\n", 0o600, "line 1"),
@@ -601,7 +575,7 @@ class Authorized:
         self.audience = self.server.place.url + "/mcp"
 
     def good(self, subject="alice", **more):
-        return self.issuer.good(token(), subject, more.pop("aud", self.audience), **more)
+        return self.issuer.good(new_token(), subject, more.pop("aud", self.audience), **more)
 
     def ask(self, shown, body=None):
         headers = [*BOTH, *([bearer(shown)] if shown else [])]
@@ -644,9 +618,9 @@ def introspection():
             ("good", a.good(), 200),
             ("good, with an array of audiences", a.good(aud=["https://other.example", a.audience]), 200),
             ("good, with more scopes", a.good(scope="openid mcp:use email"), 200),
-            ("unknown to the issuer", token(), 401),
-            ("inactive", a.issuer.good(token(), "x", a.audience, active=False), 401),
-            ("active in a string", a.issuer.good(token(), "x", a.audience, active="true"), 401),
+            ("unknown to the issuer", new_token(), 401),
+            ("inactive", a.issuer.good(new_token(), "x", a.audience, active=False), 401),
+            ("active in a string", a.issuer.good(new_token(), "x", a.audience, active="true"), 401),
             ("made for another", a.good(aud="https://other.example/mcp"), 401),
             ("made for nobody in particular", a.good(aud=None), 401),
             ("made for what begins like us", a.good(aud=a.audience + "x"), 401),
@@ -691,7 +665,7 @@ def issuer_trouble():
         known = a.good("alice")
         client = a.server.client(LATEST_LEGACY, token=known)
         for answer in (500, b"not JSON", b'"a string"', b"{}", b"[]", b"x" * (2 << 20)):
-            shown = token()
+            shown = new_token()
             a.issuer.tokens[shown] = answer
             contains((401, 503), a.ask(shown).head.status, str(answer)[:20])
         a.issuer.hold.clear()
