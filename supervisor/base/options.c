@@ -213,6 +213,11 @@ const struct option options[] = {
      "the cloister-worker program; default: found beside this one", NULL},
     {"agent-path", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(agent_path), "", 0, 0, "FILE",
      "the cloister-agent program; default: found beside this one", NULL},
+    {"audit-log", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(audit_log), "", 0, 0, "FILE",
+     "append a line of JSON for each tool call: who, what, how it ended, how long it took, and the SHA-256 of the "
+     "code; with HTTP SIGHUP opens it again", NULL},
+    {"audit-code", OPTION_TOPIC_SERVER, OPTION_FLAG, FIELD(audit_code), "no", 0, 0, NULL,
+     "with --audit-log: the code itself as well, at most 64 KiB of each call", NULL},
     {"log-level", OPTION_TOPIC_SERVER, OPTION_LEVEL, FIELD(log_level), "info", 0, 0, "LEVEL",
      "what goes to stderr: error, warn, info or debug", NULL},
 };

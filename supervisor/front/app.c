@@ -25,6 +25,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "supervisor/audit/audit.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/base/result_form.h"
@@ -79,13 +80,15 @@ struct app {
     char *instructions;
     struct owners *owners;
     struct app_session *sessions;
+    struct audit *audit; /* NULL: none */
 };
 
 struct app_session {
     struct tool_session tools; /* first, since the fleet's callbacks lead to it */
     struct app *app;
     struct principal *principal;
-    char *name; /* of the session, as mcp_session_name() */
+    char *name;       /* of the session, as mcp_session_name() */
+    const char *kind; /* in a word, for the audit log */
     /* the state shared by its principal's calls; NULL before the first call, or if the session has
      * its own default sandbox */
     struct tool_session *shared;
@@ -153,6 +156,16 @@ static struct tool_session *tools_of(struct app_session *s)
     return s->shared;
 }
 
+static const char *kind_word(enum mcp_session_kind kind)
+{
+    static const char *const words[] = {
+        [MCP_SESSION_PIPE] = "stdio",
+        [MCP_SESSION_LEGACY] = "session",
+        [MCP_SESSION_SINGLE] = "request",
+    };
+    return words[kind];
+}
+
 static void *on_session_open(void *arg, struct mcp_session *session)
 {
     struct app *a = arg;
@@ -164,6 +177,7 @@ static void *on_session_open(void *arg, struct mcp_session *session)
                       default_of(a->config, mcp_session_kind(session)));
     s->name = alloc_strdup(mcp_session_name(session));
     s->tools.name = s->name;
+    s->kind = kind_word(mcp_session_kind(session));
     s->tools.resumed = mcp_session_is_initialized(session);
     s->next = a->sessions;
     if (s->next != NULL) {
@@ -198,7 +212,7 @@ static void on_session_close(void *arg, void *data)
 {
     struct app_session *s = data;
     while (s->calls != NULL) {
-        seen_lost(&s->calls->seen);
+        seen_lost(&s->calls->seen, &s->calls->tool);
         call_free(s->calls); /* the server is closed, so its calls will not end */
     }
     if (s->shared != NULL) {
@@ -282,7 +296,7 @@ static void on_tool_done(struct tool_call *tool, struct result *result)
 {
     struct call *c = (struct call *)tool;
     struct mcp_request *r = c->request;
-    seen_end(&c->seen, result, tool->cancelled);
+    seen_end(&c->seen, tool, result);
     cJSON *json = result_json(result, c->form);
     call_free(c);
     mcp_answer(r, json);
@@ -349,17 +363,24 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
         return;
     }
     cJSON *meant;
-    bool compat = tool->output_schema == NULL;
+    struct app_session *s = mcp_request_session_data(r);
+    struct seen_what what = {
+        .audit = s->app->audit,
+        .principal = s->principal->name,
+        .session = s->kind,
+        .tool = mcp_tool->name,
+        .compat = tool->output_schema == NULL,
+        .args = arguments,
+    };
     if (tools_read(mcp_tool, arguments, &meant, &err) < 0) {
-        seen_invalid(mcp_tool->name, compat);
+        seen_invalid(&what);
         answer_bad_arguments(r, mcp_tool->name, err.text);
         return;
     }
-    struct app_session *s = mcp_request_session_data(r);
     struct call *c = alloc_one(struct call);
     c->request = r;
     c->session = s;
-    c->form = compat ? RESULT_FORM_AUTO : form;
+    c->form = what.compat ? RESULT_FORM_AUTO : form;
     c->tool.session = tools_of(s);
     c->meant = meant;
     c->tool.args = meant != NULL ? meant : arguments;
@@ -370,7 +391,8 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     c->tool.task = on_task;
     c->tool.tell_task = on_tell_task;
     c->tool.begun_ms = clock_ms();
-    seen_begin(&c->seen, mcp_tool->name, compat);
+    what.args = c->tool.args;
+    seen_begin(&c->seen, &what);
     c->next = s->calls;
     if (c->next != NULL) {
         c->next->prev = c;
@@ -495,6 +517,12 @@ void app_announce(struct app *a, struct mcp_server *server)
 void app_measure(const struct app *a)
 {
     packages_measure(a->services.packages);
+    audit_measure(a->audit);
+}
+
+void app_set_audit(struct app *a, struct audit *audit)
+{
+    a->audit = audit;
 }
 
 void app_stop(struct app *a)

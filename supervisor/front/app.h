@@ -9,6 +9,7 @@
 #include <uv.h>
 
 struct app;
+struct audit;
 struct config;
 struct fleet;
 struct languages;
@@ -19,6 +20,9 @@ struct mcp_server;
 /* Everything is borrowed for its life; `links` NULL: no HTTP. */
 struct app *app_create(uv_loop_t *loop, const struct config *config,
                        const struct languages *languages, struct fleet *fleet, struct links *links);
+
+/* Where calls are noted from now on, borrowed; NULL: nowhere. */
+void app_set_audit(struct app *a, struct audit *audit);
 
 /* Sets the gauges of what tools do beside calls (metrics.def) to the present figures. */
 void app_measure(const struct app *a);

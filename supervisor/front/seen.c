@@ -8,13 +8,16 @@
 
 #include "common/clock.h"
 #include "common/err.h"
+#include "common/io/json.h"
+#include "supervisor/audit/audit.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/results/result.h"
+#include "supervisor/tools/tool.h"
 
-static size_t tool_label(const char *tool, bool compat)
+static size_t tool_label(const struct seen_what *what)
 {
-    return compat ? METRIC_TOOL_COMPAT
-                  : metric_label_find(METRIC_LABEL_TOOL, tool, METRIC_TOOL_COMPAT);
+    return what->compat ? METRIC_TOOL_COMPAT
+                        : metric_label_find(METRIC_LABEL_TOOL, what->tool, METRIC_TOOL_COMPAT);
 }
 
 static void count_code(int code)
@@ -39,36 +42,85 @@ static size_t outcome_of(const struct result *r, bool cancelled)
                              METRIC_OUTCOME_ERROR);
 }
 
-void seen_begin(struct seen *s, const char *tool, bool compat)
+/* ---- the audit log --------------------------------------------------------------------------- */
+
+/* What the call runs, or NULL. */
+static const char *code_of(const cJSON *args)
 {
-    s->tool = tool_label(tool, compat);
+    const char *code = json_get_str(args, "code");
+    return code != NULL ? code : json_get_str(args, "command");
+}
+
+static double ms_of(const struct result *r, const char *key)
+{
+    const cJSON *value = r != NULL ? json_get(r->structured, key) : NULL;
+    return cJSON_IsNumber(value) ? value->valuedouble : -1;
+}
+
+/* `call` NULL: it never began; `r` NULL: it was not answered. */
+static void audit_seen(const struct seen_what *what, const struct tool_call *call,
+                       const struct result *r, size_t outcome, uint64_t duration_us)
+{
+    const char *code = code_of(what->args);
+    const char *language = json_get_str(what->args, "language");
+    struct audit_call line = {
+        .principal = what->principal,
+        .session = what->session,
+        .tool = what->tool,
+        .sandbox = call != NULL ? call->sandbox_id : "",
+        .execution = call != NULL ? call->execution_id : "",
+        .language = code != NULL && language != NULL ? language : "",
+        .code = view_of(code),
+        .outcome = metric_label_value(METRIC_LABEL_OUTCOME, outcome),
+        .error = r != NULL && r->code != 0 ? err_wire_name(r->code) : NULL,
+        .duration_us = duration_us,
+        .run_ms = ms_of(r, "duration_ms"),
+        .cpu_ms = ms_of(r, "cpu_ms"),
+    };
+    audit_call(what->audit, &line);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+void seen_begin(struct seen *s, const struct seen_what *what)
+{
+    s->what = *what;
+    s->tool = tool_label(what);
     s->begun_us = clock_us();
     metrics_add(METRIC_CALLS_IN_FLIGHT, 0, 0, 1);
 }
 
-static void end_seen(struct seen *s, size_t outcome)
+static void end_seen(struct seen *s, const struct tool_call *call, const struct result *r,
+                     size_t outcome)
 {
+    uint64_t duration_us = clock_us() - s->begun_us;
     metrics_lower(METRIC_CALLS_IN_FLIGHT, 0, 0);
     metrics_add(METRIC_CALLS, s->tool, outcome, 1);
-    metrics_observe(METRIC_CALL_DURATION, s->tool, clock_us() - s->begun_us);
+    metrics_observe(METRIC_CALL_DURATION, s->tool, duration_us);
+    if (s->what.audit != NULL) {
+        audit_seen(&s->what, call, r, outcome, duration_us);
+    }
 }
 
-void seen_end(struct seen *s, const struct result *result, bool cancelled)
+void seen_end(struct seen *s, const struct tool_call *call, const struct result *result)
 {
-    size_t outcome = outcome_of(result, cancelled);
+    size_t outcome = outcome_of(result, call->cancelled);
     if (outcome == METRIC_OUTCOME_FAILED) {
         count_code(result->code);
     }
-    end_seen(s, outcome);
+    end_seen(s, call, result, outcome);
 }
 
-void seen_lost(struct seen *s)
+void seen_lost(struct seen *s, const struct tool_call *call)
 {
-    end_seen(s, METRIC_OUTCOME_LOST);
+    end_seen(s, call, NULL, METRIC_OUTCOME_LOST);
 }
 
-void seen_invalid(const char *tool, bool compat)
+void seen_invalid(const struct seen_what *what)
 {
     count_code(ERR_INVALID);
-    metrics_add(METRIC_CALLS, tool_label(tool, compat), METRIC_OUTCOME_INVALID, 1);
+    metrics_add(METRIC_CALLS, tool_label(what), METRIC_OUTCOME_INVALID, 1);
+    if (what->audit != NULL) {
+        audit_seen(what, NULL, NULL, METRIC_OUTCOME_INVALID, 0);
+    }
 }

@@ -1,33 +1,48 @@
 /*
- * What is noted about each tool call: its numbers for the page of metrics.
+ * What is noted about each tool call: its numbers for the page of metrics, and its line of the
+ * audit log.
  *
  * Thread: the loop thread. Nothing blocks.
  */
 #ifndef CLOISTER_SUPERVISOR_FRONT_SEEN_H
 #define CLOISTER_SUPERVISOR_FRONT_SEEN_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct audit;
 struct result;
+struct tool_call;
+
+/* What is called, and by whom. All borrowed. */
+struct seen_what {
+    struct audit *audit; /* NULL: none */
+    const char *principal;
+    const char *session; /* its kind */
+    const char *tool;
+    bool compat;       /* it is a tool of a profile, whatever its name is */
+    const cJSON *args; /* or NULL */
+};
 
 /* A call that is under way. */
 struct seen {
+    struct seen_what what;
     size_t tool; /* value of its label */
     uint64_t begun_us;
 };
 
-/* Counts it as in flight. `compat`: it is a tool of a profile, whatever its name is. */
-void seen_begin(struct seen *s, const char *tool, bool compat);
+/* Counts it as in flight. What `what` refers to must stay until the call ends. */
+void seen_begin(struct seen *s, const struct seen_what *what);
 
-/* It ends with this result, before the result is shaped; `cancelled`: nobody wanted it any more. */
-void seen_end(struct seen *s, const struct result *result, bool cancelled);
+/* It ends with this result, before the result is shaped. */
+void seen_end(struct seen *s, const struct tool_call *call, const struct result *result);
 
 /* It ends without an answer, with the server. */
-void seen_lost(struct seen *s);
+void seen_lost(struct seen *s, const struct tool_call *call);
 
 /* A call whose arguments were refused, so that it never began. */
-void seen_invalid(const char *tool, bool compat);
+void seen_invalid(const struct seen_what *what);
 
 #endif

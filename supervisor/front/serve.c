@@ -26,6 +26,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "proto/exit_codes.h"
+#include "supervisor/audit/audit.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/front/app.h"
@@ -51,6 +52,7 @@ struct serve {
     struct languages *languages;
     struct fleet *fleet;
     struct app *app;
+    struct audit *audit;             /* NULL: none */
     struct links *links;             /* NULL: no HTTP */
     struct file_source *file_source; /* NULL: no HTTP */
     struct mcp_server *server;
@@ -192,6 +194,7 @@ static void on_signal(uv_signal_t *handle, int number)
     if (number == SIGINT) {
         stop_serve(s, FLEET_END_CLOSE, "SIGINT");
     } else if (number == SIGHUP) {
+        audit_reopen(s->audit);
         serve_http_reload(s->http);
     } else if (s->http != NULL && s->state == SERVE_SERVING) {
         drain_http(s);
@@ -240,6 +243,7 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
     }
     fleet_set_runners(s->fleet, languages_runners(s->languages));
     s->app = app_create(&s->loop, config, s->languages, s->fleet, s->links);
+    app_set_audit(s->app, s->audit);
     s->server = mcp_server_create(&s->loop, app_mcp(s->app));
     app_announce(s->app, s->server); /* before the first sandbox, which may be adopted */
     fleet_adopt(s->fleet);
@@ -268,6 +272,10 @@ static int prepare_serve(struct serve *s, const struct config *config, struct er
     if (languages_load(config->languages, &s->languages, err) < 0) {
         return -err->code;
     }
+    if (config->audit_log[0] != '\0' &&
+        audit_open(config->audit_log, config->audit_code, &s->audit, err) < 0) {
+        return -err->code;
+    }
     int rc = uv_loop_init(&s->loop);
     if (rc < 0) {
         return err_set(err, ERR_INTERNAL, "cannot make an event loop: %s", uv_strerror(rc));
@@ -293,6 +301,8 @@ static void run_serve(struct serve *s)
         mcp_server_close(s->server, NULL, NULL);
     }
     uv_run(&s->loop, UV_RUN_NOWAIT);
+    app_set_audit(s->app, NULL);
+    audit_close(STEAL_PTR(s->audit));
     if (over && uv_loop_close(&s->loop) == 0) {
         app_destroy(s->app);
         fleet_destroy(s->fleet);
@@ -311,6 +321,9 @@ static void run_serve(struct serve *s)
 
 int serve_check(const struct config *config, struct err *err)
 {
+    if (config->audit_code && config->audit_log[0] == '\0') {
+        return err_set(err, ERR_CONFIG, "--audit-code needs --audit-log FILE, where the code goes");
+    }
     return profiles_check(config, err);
 }
 
@@ -322,11 +335,13 @@ int serve_run(const struct config *config)
     memset(&s, 0, sizeof(s));
     if (prepare_serve(&s, config, &err) < 0) {
         languages_destroy(s.languages);
+        audit_close(s.audit);
         serve_stdio_free(s.stdio);
         log_error("%s", err.text);
         return err.code == ERR_CONFIG ? EXIT_CODE_USAGE : EXIT_CODE_SETUP;
     }
     if (start_serve(&s, config, &err) < 0) {
+        audit_close(s.audit);
         log_error("%s", err.text);
         return EXIT_CODE_SETUP;
     }

@@ -18,6 +18,7 @@
 #include "supervisor/front/tools.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/results/result.h"
+#include "supervisor/tools/tool.h"
 #include "tests/unit/supervisor/client.h"
 
 #define NONE SIZE_MAX
@@ -161,6 +162,8 @@ static void a_call_is_counted_once_by_how_it_ended(void **state)
         {{.is_error = true, .status = "cancelled"}, true, METRIC_OUTCOME_CANCELLED},
         {{.is_error = true, .code = ERR_GONE}, true, METRIC_OUTCOME_CANCELLED},
     };
+    struct seen_what what = {.tool = "execute_code"};
+    struct tool_call call = {.cancelled = false};
     uint64_t engine = metrics_get(METRIC_CALL_ERRORS, METRIC_CODE_ENGINE_UNAVAILABLE, 0);
     uint64_t seconds = metrics_get(METRIC_CALL_DURATION, METRIC_TOOL_EXECUTE_CODE, 0);
     uint64_t flying = metrics_get(METRIC_CALLS_IN_FLIGHT, 0, 0);
@@ -168,9 +171,10 @@ static void a_call_is_counted_once_by_how_it_ended(void **state)
     for (size_t i = 0; i < count; i++) {
         struct seen seen;
         uint64_t before = calls(ends_of[i].outcome);
-        seen_begin(&seen, "execute_code", false);
+        seen_begin(&seen, &what);
         assert_int_equal(metrics_get(METRIC_CALLS_IN_FLIGHT, 0, 0), flying + 1);
-        seen_end(&seen, &ends_of[i].result, ends_of[i].cancelled);
+        call.cancelled = ends_of[i].cancelled;
+        seen_end(&seen, &call, &ends_of[i].result);
         assert_int_equal(calls(ends_of[i].outcome), before + 1);
         assert_int_equal(metrics_get(METRIC_CALLS_IN_FLIGHT, 0, 0), flying);
     }
@@ -180,8 +184,10 @@ static void a_call_is_counted_once_by_how_it_ended(void **state)
                      seconds + count);
     /* a tool of another server, whatever its name */
     uint64_t compat = metrics_get(METRIC_CALLS, METRIC_TOOL_COMPAT, METRIC_OUTCOME_INVALID);
-    seen_invalid("execute_code", true);
-    seen_invalid("run_python", false);
+    what.compat = true;
+    seen_invalid(&what);
+    what = (struct seen_what){.tool = "run_python"};
+    seen_invalid(&what);
     assert_int_equal(metrics_get(METRIC_CALLS, METRIC_TOOL_COMPAT, METRIC_OUTCOME_INVALID),
                      compat + 2);
 }
