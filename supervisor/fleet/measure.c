@@ -23,11 +23,12 @@ void fleet_measure(const struct fleet *f)
 {
     const struct config *config = f->host.config;
     const struct sandbox *s;
+    const struct fleet_pool pool = fleet_pool(f);
     uint64_t counts[METRIC_STATE_COUNT] = {0};
     uint64_t memory = 0, workers = 0;
     TAILQ_FOREACH(s, &f->sandboxes, node)
     {
-        if (!sandbox_is_installer(s)) {
+        if (!sandbox_is_installer(s) && !sandbox_is_entry(s)) {
             counts[measured_state(sandbox_state(s))]++;
             memory += sandbox_state(s) != SANDBOX_FAILED ? s->spec.memory_bytes : 0;
         }
@@ -39,5 +40,7 @@ void fleet_measure(const struct fleet *f)
     metrics_set(METRIC_SANDBOXES_LIMIT, 0, 0, config->max_sandboxes);
     metrics_set(METRIC_SANDBOX_MEMORY, 0, 0, memory);
     metrics_set(METRIC_MEMORY_BUDGET, 0, 0, config->memory_budget_mb << 20);
+    metrics_set(METRIC_POOL_SIZE, 0, 0, pool.size);
+    metrics_set(METRIC_POOL_READY, 0, 0, pool.ready);
     metrics_set(METRIC_WORKERS, 0, 0, workers);
 }

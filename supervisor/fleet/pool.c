@@ -27,6 +27,7 @@
 #include "supervisor/base/image.h"
 #include "supervisor/base/pool_option.h"
 #include "supervisor/fleet/internal.h"
+#include "supervisor/metrics/metrics.h"
 
 #define PAUSE_MS     100  /* after a client got a sandbox, for its first code */
 #define RETRY_MS     1000 /* after the first failure; doubled after each */
@@ -243,6 +244,12 @@ static struct sandbox *find_entry(const struct pool *p, const struct fleet_spec 
     return NULL;
 }
 
+static void count_miss(struct pool *p)
+{
+    p->misses++;
+    metrics_count(METRIC_POOL_CLAIMS, METRIC_CLAIM_MISS);
+}
+
 struct sandbox *pool_take(struct pool *p, const char *owner, const struct fleet_spec *spec,
                           fleet_info_fn opened, void *arg)
 {
@@ -251,7 +258,7 @@ struct sandbox *pool_take(struct pool *p, const char *owner, const struct fleet_
     }
     struct sandbox *s = find_entry(p, spec);
     if (s == NULL) {
-        p->misses++;
+        count_miss(p);
         return NULL;
     }
     struct pool_entry *e = s->opening.arg;
@@ -265,8 +272,9 @@ void pool_taken(struct pool *p, const struct sandbox *s, int rc, const struct er
 {
     if (rc == 0) {
         p->hits++;
+        metrics_count(METRIC_POOL_CLAIMS, METRIC_CLAIM_HIT);
     } else if (sandbox_claim_is_lost(s)) {
-        p->misses++;
+        count_miss(p);
         bool fixed = rc == -ERR_CONFIG;
         log_line(fixed && p->fixed ? LOG_DEBUG : LOG_WARN,
                  "pool: a sandbox that was made in advance cannot be given, another one is made: "

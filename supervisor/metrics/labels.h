@@ -104,6 +104,10 @@
     X(SUCCESS, OK, "ok")                                                                           \
     X(SUCCESS, FAILED, "failed")
 
+#define METRIC_CLAIM_VALUES(X)                                                                     \
+    X(CLAIM, HIT, "hit")                                                                           \
+    X(CLAIM, MISS, "miss")
+
 /* Why a worker had to be started again. */
 #define METRIC_RESTART_VALUES(X)                                                                   \
     X(RESTART, DIED, "died")                                                                       \
@@ -136,6 +140,7 @@
     X(STREAM, "stream")                                                                            \
     X(STATE, "state")                                                                              \
     X(SUCCESS, "outcome")                                                                          \
+    X(CLAIM, "result")                                                                             \
     X(RESTART, "reason")                                                                           \
     X(TURN, "state")                                                                               \
     X(HTTP, "code")                                                                                \
