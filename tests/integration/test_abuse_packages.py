@@ -1,7 +1,7 @@
 """Packages whose author is hostile: what their code reaches while they are installed, and what they can use up. And whoever has
 so much installed that nothing is left for others.
 
-An installer has network and writes the files of a sandbox that has none. On a network of the test's own, with an index on which the author has packages.
+An installer is let out to the sources of packages and writes the files of a sandbox that is not. On a network of the test's own, with an index on which the author has packages.
 On container engines by with_engine.py --network.
 """
 

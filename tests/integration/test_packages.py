@@ -1,4 +1,4 @@
-"""Packages: installed by a sandbox with network, and at once usable in one without.
+"""Packages: installed by a sandbox that reaches their sources, and at once usable in one without network.
 
 On a network of the test's own, with an index that offers packages made by hand. On container engines by
 with_engine.py --network, only for cases that depend on engines and not on installers.
@@ -219,6 +219,7 @@ print(frame.y.sum(), m.version("pandas"), all(p.__file__.startswith("/packages/p
 @suite.case("packages come through a proxy where there is one", when=ON_OCI)
 def through_proxy():
     far = ("--package-index", "http://far.example/simple/", "--npm-registry", "http://far.example/npm/")
+    far += ("--package-hosts", f"{nets.NAME}:8080")  # where the index says that its files are
     with Server(*far, "--package-proxy", f"http://{nets.NAME}:8080") as server:
         server.legacy()
         sandbox = server.call("create_sandbox")["sandbox_id"]

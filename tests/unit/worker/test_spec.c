@@ -149,12 +149,31 @@ static void nothing_is_asked_of_a_backend_that_its_row_denies(void **state)
     alloc_listfree(&place);
 }
 
+static void a_door_is_for_a_sandbox_that_has_one(void **state)
+{
+    struct view items[2] = {view_of("pypi.org:443"), view_of("public")};
+    struct msg_open open = {.network = NET_DOOR, .door = {items, 2}};
+    struct backend_spec spec = {.id = "one"};
+    struct err err = ERR_INIT;
+    (void)state;
+    assert_int_equal(spec_take(&spec, &open, &err), 0);
+    assert_true(spec.door && !spec.network);
+    spec_drop(&spec);
+    open.network = NET_NONE;
+    assert_int_equal(take(open), -ERR_INVALID);
+    open.network = NET_FULL;
+    assert_int_equal(take(open), -ERR_INVALID);
+    assert_int_equal(take((struct msg_open){.door_proxy = view_of("a:1")}), -ERR_INVALID);
+    assert_int_equal(take((struct msg_open){.network = NET_DOOR}), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_copied),
         cmocka_unit_test(a_sandbox_is_named_by_its_id_only),
         cmocka_unit_test(nothing_is_asked_of_a_backend_that_its_row_denies),
+        cmocka_unit_test(a_door_is_for_a_sandbox_that_has_one),
         cmocka_unit_test(a_share_is_a_path_and_a_name),
         cmocka_unit_test(mounts_are_pairs_of_absolute_paths),
     };

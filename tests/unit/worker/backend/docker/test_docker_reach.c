@@ -60,6 +60,20 @@ static void network_is_the_engines_own_or_none(void **state)
     cJSON_Delete(f.body);
 }
 
+static void with_a_door_there_is_no_network_but_a_port_of_the_agents(void **state)
+{
+    struct fixture f = make();
+    (void)state;
+    build(&f);
+    assert_false(lists(spec_at(&f, "Cmd"), "--door"));
+    f.spec.door = true;
+    build(&f);
+    expect_text(&f, "HostConfig.NetworkMode", "none");
+    assert_true(lists(spec_at(&f, "Cmd"), "--door"));
+    assert_true(lists(spec_at(&f, "Cmd"), "3128"));
+    cJSON_Delete(f.body);
+}
+
 static void a_sandbox_reads_its_packages(void **state)
 {
     struct fixture f = make();
@@ -253,6 +267,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(network_is_the_engines_own_or_none),
+        cmocka_unit_test(with_a_door_there_is_no_network_but_a_port_of_the_agents),
         cmocka_unit_test(a_sandbox_reads_its_packages),
         cmocka_unit_test(a_volume_that_the_engine_makes_says_whose_it_is),
         cmocka_unit_test(a_volume_of_packages_is_known_by_its_name),
