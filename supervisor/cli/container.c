@@ -74,10 +74,11 @@ bool container_advise(const char *root, const struct config *config, FILE *out)
     if (sign == NULL || (!socket && !runtimes)) {
         return false;
     }
-    fprintf(out,
-            "This is a container (%s), in which nothing can be isolated unless it is started with\n"
-            "more. What works:\n",
-            sign);
+    fprintf(
+        out,
+        "This is a container (%s), and one that was started plainly can isolate nothing in it.\n"
+        "What works:\n",
+        sign);
     if (socket) {
         fprintf(
             out,

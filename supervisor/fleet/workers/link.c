@@ -104,11 +104,15 @@ static void describe_exit(const struct worker_link *link, char *out, size_t size
 static void dead(struct worker_link *link)
 {
     sm_move(&link->sm, LINK_DEAD);
-    if (link->reason[0] == '\0') {
+    bool by_itself = link->reason[0] == '\0';
+    if (by_itself) {
         describe_exit(link, link->reason, sizeof(link->reason));
     }
-    log_line(link->retired ? LOG_DEBUG : LOG_WARN, "worker ended: %s sandbox=%s pid=%d gen=%llu",
-             link->reason, link->sandbox, link->pid, (unsigned long long)link->generation);
+    log_line(!link->retired ? LOG_WARN
+             : by_itself    ? LOG_DEBUG
+                            : LOG_INFO,
+             "worker ended: %s sandbox=%s pid=%d gen=%llu", link->reason, link->sandbox, link->pid,
+             (unsigned long long)link->generation);
     uv_timer_stop(&link->heartbeat);
     uv_timer_stop(&link->patience);
     link_fail_requests(link);

@@ -120,6 +120,26 @@ def without_python():
     contains(done.stdout + done.stderr, "apt install python3")
 
 
+@suite.case("in a container where nothing can be isolated, the doctor says what would work, as far as it would help")
+def plain_container():
+    if os.getuid() != 0:
+        raise Skip("needs root")
+    hide = (
+        'for f in $(command -v runc crun); do mount --bind /dev/null "$f" || exit 77; done; '
+        'mount -t tmpfs none /run && touch /run/.containerenv || exit 77; exec "$@"'
+    )
+    place = mcp.temporary_directory()
+    nothing = {"DOCKER_HOST": "", "HOME": place, "XDG_RUNTIME_DIR": place}
+    done = run(PROGRAM, "doctor", "--backend", "auto", "--runtime-dir", place, script=hide, **nothing)
+    equal(done.returncode, 1, done.stdout)
+    contains(done.stdout, "This is a container (")
+    contains(done.stdout, "-v /var/run/docker.sock:/var/run/docker.sock")
+    contains(done.stdout, "--security-opt seccomp=unconfined --security-opt systempaths=unconfined")
+    done = run(PROGRAM, "doctor", "--backend", "docker", "--engine", "tcp://127.0.0.1:1", "--runtime-dir", place, script=hide, **nothing)
+    equal(done.returncode, 1, done.stdout)
+    assert "This is a container" not in done.stdout, done.stdout
+
+
 # ---- an engine without an image ----
 
 
