@@ -441,11 +441,11 @@ static void the_next_server_takes_over_what_was_given_and_nothing_else(void **st
     char id[FLEET_ID_SIZE], path[160];
     struct answer a;
     rename_instance(f, "kept");
-    start_with(f, "2");
+    start_with(f, "1");
     open_fine(f, "me", &usual, id);
-    wait_ready(f, 2);
+    wait_ready(f, 1);
     open_fine(f, "me", &more, id);
-    wait_ready(f, 2);
+    wait_ready(f, 1);
     char *dir = instance_dir(f);
     snprintf(path, sizeof(path), "%s/sandboxes", dir);
     free(dir);
