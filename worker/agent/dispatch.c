@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -402,12 +403,26 @@ static int ops(struct agent *a, struct link *l, const struct msg *m, struct err 
     return 0;
 }
 
+/* A kernel of the sandbox's own has the memory that it was started with. */
+static bool has_memory(uint64_t bytes)
+{
+    struct sysinfo info;
+    return sysinfo(&info) < 0 || bytes / info.mem_unit <= info.totalram;
+}
+
 /* Control groups hold the sandbox to them; an interpreter that is started later is told how much
  * memory there is. */
 static int limits(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
+    uint64_t *memory = &a->config.spawn.memory_bytes;
+    struct err why = ERR_INIT;
+    if (m->limits.memory_bytes > *memory && !has_memory(m->limits.memory_bytes)) {
+        err_set(&why, ERR_CONFIG, "the sandbox cannot have more memory than its kernel");
+        fail_request(a, l, m->seq, &why, "");
+        return 0;
+    }
+    *memory = m->limits.memory_bytes;
     struct msg reply = msg_answer(m->type, m->seq);
-    a->config.spawn.memory_bytes = m->limits.memory_bytes;
     agent_send(a, l, &reply);
     return 0;
 }

@@ -448,11 +448,28 @@ static void an_idle_agent_is_small(void **state)
     assert_in_range(private_kb(f->agent.pid), 1, 255);
 }
 
+static void limits_are_taken_if_its_kernel_has_that_much(void **state)
+{
+    struct fixture *f = *state;
+    struct msg limits = {.type = MSG_LIMITS};
+    limits.limits.cpu_milli = 1000;
+    limits.limits.memory_bytes = 16u << 20;
+    struct msg m = ask(f, limits);
+    assert_int_equal(m.type, MSG_OK);
+    msg_finish(&m);
+    limits.limits.memory_bytes = INT64_MAX;
+    m = ask(f, limits);
+    assert_int_equal(m.type, MSG_FAILED);
+    assert_int_equal(m.failed.code, ERR_CONFIG);
+    msg_finish(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_idle_agent_is_small),
         cmocka_unit_test(every_request_in_every_state_is_answered),
+        cmocka_unit_test(limits_are_taken_if_its_kernel_has_that_much),
         cmocka_unit_test(operations_are_told_in_the_order_of_their_start),
         cmocka_unit_test(it_is_idle_since_the_last_beginning_or_end),
         cmocka_unit_test(the_beginning_of_both_streams_is_kept),
