@@ -191,13 +191,6 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
                    const struct fleet_spec *spec, fleet_info_fn opened, void *arg,
                    struct sandbox **ret, struct err *err) WARN_UNUSED;
 
-/* Fills in the limits that this specification asks for, or the defaults. */
-void sandbox_take_limits(const struct config *c, const struct fleet_spec *spec,
-                         struct msg_open *ret);
-
-/* What its owner chooses and its worker does not know: name, session, times, eviction. */
-void sandbox_take_choices(struct sandbox *s, const struct fleet_spec *spec);
-
 /* It exists, and belongs to whoever asked for it: state READY, and the creation is answered. */
 void sandbox_created(struct sandbox *s, const char *cause);
 
@@ -242,6 +235,18 @@ void sandbox_ack(struct sandbox *s, const char op[FLEET_ID_SIZE], bool is_execut
 
 /* Fills `items` (room for SANDBOX_ACKS_MAX) with the acknowledgements of the next START. */
 struct view_list sandbox_acks(const struct sandbox *s, struct view *items);
+
+/* ---- asked.c: what is asked for ---- */
+
+/* Copies all that the worker is told, but not where the sandbox is made. */
+void sandbox_take_spec(struct sandbox *s, const struct fleet_spec *spec);
+
+/* Fills in the limits that this specification asks for, or the defaults. */
+void sandbox_take_limits(const struct config *c, const struct fleet_spec *spec,
+                         struct msg_open *ret);
+
+/* What its owner chooses and its worker does not know: name, session, times, eviction. */
+void sandbox_take_choices(struct sandbox *s, const struct fleet_spec *spec);
 
 /* ---- ttl.c: how long it may stay ---- */
 
