@@ -219,7 +219,7 @@ const struct option options[] = {
     {"audit-code", OPTION_TOPIC_SERVER, OPTION_FLAG, FIELD(audit_code), "no", 0, 0, NULL,
      "with --audit-log: the code itself as well, at most 64 KiB of each call", NULL},
     {"log-level", OPTION_TOPIC_SERVER, OPTION_LEVEL, FIELD(log_level), "info", 0, 0, "LEVEL",
-     "what goes to stderr: error, warn, info or debug", NULL},
+     "what goes to stderr: error, warn, info or debug", "error warn info debug"},
 };
 /* clang-format on */
 

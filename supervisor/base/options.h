@@ -45,7 +45,7 @@ struct option {
     uint64_t min, max; /* of numbers, in the unit of the field */
     const char *value_name;
     const char *help;
-    const char *choices; /* "a b c" */
+    const char *choices; /* "a b c"; of a level for completions only */
 };
 
 /* Rows of one topic are adjacent. */

@@ -1,6 +1,7 @@
 /*
  * Prints the table of options as JSON for contrib/docs/generate, which makes the manual page and
- * the tables of contrib/docs. It is built, but not installed.
+ * the tables of contrib/docs, and for contrib/docs/completions, which makes those of shells. It is
+ * built, but not installed.
  */
 #include <stdio.h>
 
@@ -8,6 +9,21 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "supervisor/base/options.h"
+
+/* How many values it takes: "flag" (none, or yes and no), "list" (with commas between) or "one". */
+static const char *kind_of_option(const struct option *o)
+{
+    switch (o->type) {
+    case OPTION_FLAG:
+        return "flag";
+    case OPTION_LIST:
+    case OPTION_TEXTS:
+    case OPTION_PATTERNS:
+        return "list";
+    default:
+        return "one";
+    }
+}
 
 static cJSON *describe_option(const struct option *o)
 {
@@ -21,6 +37,8 @@ static cJSON *describe_option(const struct option *o)
     cJSON_AddStringToObject(row, "env", env);
     cJSON_AddStringToObject(row, "default", o->value);
     cJSON_AddStringToObject(row, "help", help);
+    cJSON_AddStringToObject(row, "kind", kind_of_option(o));
+    cJSON_AddStringToObject(row, "choices", o->choices != NULL ? o->choices : "");
     return row;
 }
 
