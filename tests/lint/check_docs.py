@@ -116,7 +116,8 @@ def words_of_code():
 
 @suite.case("functions, constants and files that documents name exist")
 def names_in_documents():
-    words = words_of_code() | set(re.findall(r"\w+", "\n".join(read(p) for p in files(".py", ".js", ".c"))))
+    scripts = files(".py", ".js", ".c") + files(".py", ".sh", under=("contrib",))
+    words = words_of_code() | set(re.findall(r"\w+", "\n".join(read(p) for p in scripts)))
     ours = {"meson.build", "setup.py"}
     for path in files("", under=(*C_DIRECTORIES, "contrib")):
         parts = path.split("/")
