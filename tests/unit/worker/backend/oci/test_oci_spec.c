@@ -169,6 +169,7 @@ static void agent_is_told_every_limit(void **state)
     has_args(&f, "--home", "/home/user");
     assert_false(lists(args, "--single-uid"));
     assert_false(lists(args, "--door"));
+    cJSON_Delete(f.config);
     f.spec.door = true;
     build(&f);
     has_args(&f, "--door", "3128");
