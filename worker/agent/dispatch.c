@@ -404,7 +404,7 @@ static int ops(struct agent *a, struct link *l, const struct msg *m, struct err 
 }
 
 /* A kernel of the sandbox's own has the memory that it was started with. */
-static bool has_memory(uint64_t bytes)
+static bool kernel_has_memory(uint64_t bytes)
 {
     struct sysinfo info;
     return sysinfo(&info) < 0 || bytes / info.mem_unit <= info.totalram;
@@ -416,7 +416,7 @@ static int limits(struct agent *a, struct link *l, const struct msg *m, struct e
 {
     uint64_t *memory = &a->config.spawn.memory_bytes;
     struct err why = ERR_INIT;
-    if (m->limits.memory_bytes > *memory && !has_memory(m->limits.memory_bytes)) {
+    if (m->limits.memory_bytes > *memory && !kernel_has_memory(m->limits.memory_bytes)) {
         err_set(&why, ERR_CONFIG, "the sandbox cannot have more memory than its kernel");
         fail_request(a, l, m->seq, &why, "");
         return 0;
