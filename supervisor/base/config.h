@@ -76,8 +76,9 @@ struct config {
     uint64_t link_s;   /* HTTP: how long a link to a file is valid */
     char *compat;      /* names of profiles, with commas */
     bool strict;
-    char *audit_log; /* file; "" = none */
-    bool audit_code; /* it has the code, too */
+    char *audit_log;     /* file; "" = none */
+    bool audit_code;     /* it has the code, too */
+    char *otlp_endpoint; /* URL of a collector; "" = none */
     enum log_level log_level;
 };
 

@@ -218,6 +218,8 @@ const struct option options[] = {
      "code; with HTTP SIGHUP opens it again", NULL},
     {"audit-code", OPTION_TOPIC_SERVER, OPTION_FLAG, FIELD(audit_code), "no", 0, 0, NULL,
      "with --audit-log: the code itself as well, at most 64 KiB of each call", NULL},
+    {"otlp-endpoint", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(otlp_endpoint), "", 0, 0, "URL",
+     "send a trace of each tool call to this collector, by OTLP over HTTP as JSON, at URL/v1/traces", NULL},
     {"log-level", OPTION_TOPIC_SERVER, OPTION_LEVEL, FIELD(log_level), "info", 0, 0, "LEVEL",
      "what goes to stderr: error, warn, info or debug", "error warn info debug"},
 };

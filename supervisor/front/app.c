@@ -80,7 +80,7 @@ struct app {
     char *instructions;
     struct owners *owners;
     struct app_session *sessions;
-    struct audit *audit; /* NULL: none */
+    struct seen_sinks sinks;
 };
 
 struct app_session {
@@ -365,7 +365,8 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     cJSON *meant;
     struct app_session *s = mcp_request_session_data(r);
     struct seen_what what = {
-        .audit = s->app->audit,
+        .sinks = &s->app->sinks,
+        .meta = json_get(mcp_request_params(r), "_meta"),
         .principal = s->principal->name,
         .session = s->kind,
         .tool = mcp_tool->name,
@@ -517,12 +518,17 @@ void app_announce(struct app *a, struct mcp_server *server)
 void app_measure(const struct app *a)
 {
     packages_measure(a->services.packages);
-    audit_measure(a->audit);
+    audit_measure(a->sinks.audit);
 }
 
 void app_set_audit(struct app *a, struct audit *audit)
 {
-    a->audit = audit;
+    a->sinks.audit = audit;
+}
+
+void app_set_traces(struct app *a, struct traces *traces)
+{
+    a->sinks.traces = traces;
 }
 
 void app_stop(struct app *a)

@@ -16,6 +16,7 @@ struct languages;
 struct links;
 struct mcp_app;
 struct mcp_server;
+struct traces;
 
 /* Everything is borrowed for its life; `links` NULL: no HTTP. */
 struct app *app_create(uv_loop_t *loop, const struct config *config,
@@ -23,6 +24,9 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
 
 /* Where calls are noted from now on, borrowed; NULL: nowhere. */
 void app_set_audit(struct app *a, struct audit *audit);
+
+/* Where the spans of calls go from now on, borrowed; NULL: nowhere. */
+void app_set_traces(struct app *a, struct traces *traces);
 
 /* Sets the gauges of what tools do beside calls (metrics.def) to the present figures. */
 void app_measure(const struct app *a);

@@ -13,6 +13,9 @@
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/results/result.h"
 #include "supervisor/tools/tool.h"
+#include "supervisor/traces/traces.h"
+
+#define US_PER_MS UINT64_C(1000)
 
 static size_t tool_label(const struct seen_what *what)
 {
@@ -51,10 +54,11 @@ static const char *code_of(const cJSON *args)
     return code != NULL ? code : json_get_str(args, "command");
 }
 
+/* A time of the result's execution; negative: there is none. */
 static double ms_of(const struct result *r, const char *key)
 {
     const cJSON *value = r != NULL ? json_get(r->structured, key) : NULL;
-    return cJSON_IsNumber(value) ? value->valuedouble : -1;
+    return value != NULL && cJSON_IsNumber(value) ? value->valuedouble : -1;
 }
 
 /* `call` NULL: it never began; `r` NULL: it was not answered. */
@@ -77,7 +81,32 @@ static void audit_seen(const struct seen_what *what, const struct tool_call *cal
         .run_ms = ms_of(r, "duration_ms"),
         .cpu_ms = ms_of(r, "cpu_ms"),
     };
-    audit_call(what->audit, &line);
+    audit_call(what->sinks->audit, &line);
+}
+
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+static void trace_seen(const struct seen *s, const struct tool_call *call, const struct result *r,
+                       size_t outcome, uint64_t duration_us)
+{
+    double run_ms = ms_of(r, "duration_ms");
+    struct traced_call trace = {
+        .traceparent = json_get_str(s->what.meta, "traceparent"),
+        .principal = s->what.principal,
+        .tool = s->what.tool,
+        .outcome = metric_label_value(METRIC_LABEL_OUTCOME, outcome),
+        .error = r != NULL && r->code != 0 ? err_wire_name(r->code) : NULL,
+        .is_error = r == NULL || r->is_error,
+        .sandbox = call->sandbox_id,
+        .execution = call->execution_id,
+        .begun_wall_us = s->begun_wall_ms * US_PER_MS,
+        .duration_us = duration_us,
+        .asked_wall_us = r != NULL ? r->asked_wall_ms * US_PER_MS : 0,
+        .run_us = run_ms > 0 && outcome != METRIC_OUTCOME_RUNNING
+                      ? (uint64_t)(run_ms * (double)US_PER_MS)
+                      : 0,
+    };
+    traces_call(s->what.sinks->traces, &trace);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -87,6 +116,7 @@ void seen_begin(struct seen *s, const struct seen_what *what)
     s->what = *what;
     s->tool = tool_label(what);
     s->begun_us = clock_us();
+    s->begun_wall_ms = what->sinks->traces != NULL ? clock_wall_ms() : 0;
     metrics_add(METRIC_CALLS_IN_FLIGHT, 0, 0, 1);
 }
 
@@ -97,8 +127,11 @@ static void end_seen(struct seen *s, const struct tool_call *call, const struct 
     metrics_lower(METRIC_CALLS_IN_FLIGHT, 0, 0);
     metrics_add(METRIC_CALLS, s->tool, outcome, 1);
     metrics_observe(METRIC_CALL_DURATION, s->tool, duration_us);
-    if (s->what.audit != NULL) {
+    if (s->what.sinks->audit != NULL) {
         audit_seen(&s->what, call, r, outcome, duration_us);
+    }
+    if (s->what.sinks->traces != NULL) {
+        trace_seen(s, call, r, outcome, duration_us);
     }
 }
 
@@ -120,7 +153,7 @@ void seen_invalid(const struct seen_what *what)
 {
     count_code(ERR_INVALID);
     metrics_add(METRIC_CALLS, tool_label(what), METRIC_OUTCOME_INVALID, 1);
-    if (what->audit != NULL) {
+    if (what->sinks->audit != NULL) {
         audit_seen(what, NULL, NULL, METRIC_OUTCOME_INVALID, 0);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * What is noted about each tool call: its numbers for the page of metrics, and its line of the
- * audit log.
+ * What is noted about each tool call: its numbers for the page of metrics, its line of the audit
+ * log, its trace.
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -15,10 +15,19 @@
 struct audit;
 struct result;
 struct tool_call;
+struct traces;
+
+/* Where calls are noted beside the numbers; each NULL: nowhere. It may change while calls are under
+ * way. */
+struct seen_sinks {
+    struct audit *audit;
+    struct traces *traces;
+};
 
 /* What is called, and by whom. All borrowed. */
 struct seen_what {
-    struct audit *audit; /* NULL: none */
+    const struct seen_sinks *sinks;
+    const cJSON *meta; /* of the request, or NULL */
     const char *principal;
     const char *session; /* its kind */
     const char *tool;
@@ -30,7 +39,7 @@ struct seen_what {
 struct seen {
     struct seen_what what;
     size_t tool; /* value of its label */
-    uint64_t begun_us;
+    uint64_t begun_us, begun_wall_ms;
 };
 
 /* Counts it as in flight. What `what` refers to must stay until the call ends. */

@@ -36,6 +36,7 @@
 #include "supervisor/links/links.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/metrics/metrics.h"
+#include "supervisor/traces/traces.h"
 
 #define PIPE_DRAIN_MS 300
 #define HTTP_DRAIN_MS 1000
@@ -53,6 +54,7 @@ struct serve {
     struct fleet *fleet;
     struct app *app;
     struct audit *audit;             /* NULL: none */
+    struct traces *traces;           /* NULL: none */
     struct links *links;             /* NULL: no HTTP */
     struct file_source *file_source; /* NULL: no HTTP */
     struct mcp_server *server;
@@ -96,6 +98,14 @@ static void on_front_closed(void *arg)
     uv_unref((uv_handle_t *)&s->drain);
 }
 
+static void on_traces_closed(void *arg)
+{
+    struct serve *s = arg;
+    s->traces = NULL;
+    app_set_traces(s->app, NULL);
+    on_front_closed(s);
+}
+
 static void on_fleet_down(void *arg)
 {
     struct serve *s = arg;
@@ -103,6 +113,10 @@ static void on_fleet_down(void *arg)
     uint64_t flush_ms = passed_ms + FLUSH_MS < FLUSH_END_MS ? FLUSH_END_MS - passed_ms : FLUSH_MS;
     set_state(s, SERVE_FLUSHING, "no sandbox is ours any more");
     s->open_fronts = (s->stdio != NULL ? 1u : 0u) + (s->http != NULL ? 1u : 0u);
+    if (s->traces != NULL) {
+        s->open_fronts++;
+        traces_close(s->traces, on_traces_closed, s);
+    }
     if (s->stdio != NULL) {
         serve_stdio_close(s->stdio, flush_ms, on_front_closed, s);
     }
@@ -235,6 +249,10 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
     uv_timer_init(&s->loop, &s->look);
     s->drain.data = s->look.data = s;
     watch_signals(s);
+    if (config->otlp_endpoint[0] != '\0' &&
+        traces_create(&s->loop, config->otlp_endpoint, &s->traces, err) < 0) {
+        return -err->code;
+    }
     s->fleet = fleet_create(&s->loop, config);
     if (s->http != NULL) {
         CLEANUP_FREE char *url = serve_http_url(s->http);
@@ -244,6 +262,7 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
     fleet_set_runners(s->fleet, languages_runners(s->languages));
     s->app = app_create(&s->loop, config, s->languages, s->fleet, s->links);
     app_set_audit(s->app, s->audit);
+    app_set_traces(s->app, s->traces);
     s->server = mcp_server_create(&s->loop, app_mcp(s->app));
     app_announce(s->app, s->server); /* before the first sandbox, which may be adopted */
     fleet_adopt(s->fleet);
@@ -323,6 +342,9 @@ int serve_check(const struct config *config, struct err *err)
 {
     if (config->audit_code && config->audit_log[0] == '\0') {
         return err_set(err, ERR_CONFIG, "--audit-code needs --audit-log FILE, where the code goes");
+    }
+    if (config->otlp_endpoint[0] != '\0' && traces_check(config->otlp_endpoint, err) < 0) {
+        return -err->code;
     }
     return profiles_check(config, err);
 }

@@ -127,6 +127,10 @@
     X(DROP, QUEUE_FULL, "queue_full")                                                              \
     X(DROP, WRITE_FAILED, "write_failed")
 
+#define METRIC_SPAN_DROP_VALUES(X)                                                                 \
+    X(SPAN_DROP, QUEUE_FULL, "queue_full")                                                         \
+    X(SPAN_DROP, SEND_FAILED, "send_failed")
+
 #define METRIC_VERSION_VALUES(X) X(VERSION, THIS, CLOISTER_VERSION)
 
 /* X(ID, name) */
@@ -145,6 +149,7 @@
     X(TURN, "state")                                                                               \
     X(HTTP, "code")                                                                                \
     X(DROP, "reason")                                                                              \
+    X(SPAN_DROP, "reason")                                                                         \
     X(VERSION, "version")
 
 /* METRIC_TOOL_CANCEL_EXECUTION, …, METRIC_TOOL_COUNT, and so on */

@@ -317,6 +317,7 @@ void result_set_execution(struct result *r, const struct fleet_outcome *o,
     const struct msg_output *end = o->end;
     bool over = is_over(o);
     r->is_error = over && end->status != OP_STATUS_OK;
+    r->asked_wall_ms = o->started_wall_ms;
     r->status = over ? op_status_name(end->status) : "running";
     range = range != NULL ? range : &all;
     struct result_shown shown;

@@ -41,8 +41,9 @@ struct result {
     cJSON *content;    /* array of blocks */
     cJSON *structured; /* object */
     bool is_error;
-    const char *status; /* of the execution that it is about, else NULL; a string literal */
-    int code;           /* of a failure, from ERR_LIST; else 0 */
+    const char *status;     /* of the execution that it is about, else NULL; a string literal */
+    uint64_t asked_wall_ms; /* of that execution: when its worker was asked to run it */
+    int code;               /* of a failure, from ERR_LIST; else 0 */
 };
 
 void result_init(struct result *r);

@@ -53,6 +53,7 @@ ROOMS = {
     "supervisor/mcp": BELOW + " common/io supervisor/base supervisor/mcp/wire supervisor/metrics",
     "supervisor/web/mcp": BELOW + " common/io supervisor/base supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/metrics",
     "supervisor/audit": "common supervisor/metrics supervisor/web/http",
+    "supervisor/traces": "common common/io supervisor/metrics supervisor/web/http",
     "supervisor/links": BELOW + " supervisor/fleet supervisor/web/http",
     "supervisor/packages": BELOW + " supervisor/base supervisor/fleet supervisor/metrics",
     "supervisor/results": BELOW + " common/io supervisor/base supervisor/fleet supervisor/links",
@@ -60,7 +61,7 @@ ROOMS = {
     "supervisor/tools": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/web/http",
     "supervisor/compat": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/tools supervisor/web/http",
     "supervisor/front": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
-    " supervisor/audit supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
+    " supervisor/audit supervisor/traces supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
     "supervisor/cli": BELOW + " common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth",
     "supervisor": BELOW + " supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",
 }
@@ -84,6 +85,7 @@ LIBRARIES = {
     "supervisor/fleet/workers": LOOP,
     "supervisor/calls": LOOP,
     "supervisor/audit": BOTH,
+    "supervisor/traces": BOTH,
     "supervisor/web/http": LOOP,
     "supervisor/web/auth": BOTH,
     "supervisor/web/mcp": BOTH,

@@ -162,7 +162,8 @@ static void a_call_is_counted_once_by_how_it_ended(void **state)
         {{.is_error = true, .status = "cancelled"}, true, METRIC_OUTCOME_CANCELLED},
         {{.is_error = true, .code = ERR_GONE}, true, METRIC_OUTCOME_CANCELLED},
     };
-    struct seen_what what = {.tool = "execute_code"};
+    static const struct seen_sinks none = {.audit = NULL};
+    struct seen_what what = {.sinks = &none, .tool = "execute_code"};
     struct tool_call call = {.cancelled = false};
     uint64_t engine = metrics_get(METRIC_CALL_ERRORS, METRIC_CODE_ENGINE_UNAVAILABLE, 0);
     uint64_t seconds = metrics_get(METRIC_CALL_DURATION, METRIC_TOOL_EXECUTE_CODE, 0);
@@ -186,7 +187,7 @@ static void a_call_is_counted_once_by_how_it_ended(void **state)
     uint64_t compat = metrics_get(METRIC_CALLS, METRIC_TOOL_COMPAT, METRIC_OUTCOME_INVALID);
     what.compat = true;
     seen_invalid(&what);
-    what = (struct seen_what){.tool = "run_python"};
+    what = (struct seen_what){.sinks = &none, .tool = "run_python"};
     seen_invalid(&what);
     assert_int_equal(metrics_get(METRIC_CALLS, METRIC_TOOL_COMPAT, METRIC_OUTCOME_INVALID),
                      compat + 2);
