@@ -1,11 +1,14 @@
 /*
  * The head of a request to a door, from hostile code. Whatever is taken names one host and port,
- * and what a server is told of it is again one request with one target, of the same host.
+ * and what a server is told of it is again one request with one target, of the same host. The same
+ * bytes are read as an answer, of which the same is said on whatever the pieces are.
  */
 #include <string.h>
 
+#include "proto/limits.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/door/request.h"
+#include "worker/door/response.h"
 
 static bool is_line_of(struct view target, const char *scheme)
 {
@@ -44,11 +47,43 @@ static void require_told(const struct door_request *r, bool by_proxy)
     buf_finish(&out);
 }
 
+/* Returns what door_response_pass() does, at the first error. */
+static int pass_in_pieces(struct view text, size_t piece, struct buf *out)
+{
+    struct door_response r;
+    int rc = 0;
+    door_response_init(&r);
+    for (size_t at = 0; at < text.len && rc == 0; at += piece) {
+        size_t len = text.len - at < piece ? text.len - at : piece;
+        rc = door_response_pass(&r, view_bytes(text.data + at, len), out, NULL);
+    }
+    rc = rc < 0 ? rc : buf_add(out, r.head.data, r.head.len, NULL); /* as at its end */
+    door_response_finish(&r);
+    return rc;
+}
+
+static void require_said_on(struct view text)
+{
+    struct buf whole, pieces;
+    buf_init(&whole, LIMIT_DOOR_CHUNK + DOOR_RESPONSE_MORE);
+    buf_init(&pieces, LIMIT_DOOR_CHUNK + DOOR_RESPONSE_MORE);
+    int rc = pass_in_pieces(text, LIMIT_DOOR_CHUNK, &whole);
+    int same = pass_in_pieces(text, 7, &pieces);
+    bool equal = whole.len == pieces.len &&
+                 (whole.len == 0 || memcmp(whole.data, pieces.data, whole.len) == 0);
+    buf_finish(&pieces);
+    buf_finish(&whole);
+    FUZZ_REQUIRE(rc == 0 && same == 0 && equal);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct view text = view_bytes(data, size);
     struct door_request r;
     struct err err = ERR_INIT;
+    if (size <= LIMIT_DOOR_CHUNK) {
+        require_said_on(text);
+    }
     int rc = door_request_read(text, &r, &err);
     FUZZ_REQUIRE(rc == 1 || rc == 0 || rc == -ERR_PROTOCOL || rc == -ERR_TOO_BIG);
     FUZZ_REQUIRE((rc < 0) == (err.text[0] != '\0'));

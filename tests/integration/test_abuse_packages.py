@@ -29,7 +29,8 @@ index.add(wheels.sdist("both-ways", "2.0", setup=TELL.replace("NAME", "newer") +
 for package, end in (("old-names", "-1.0.linux-x86_64"), ("old-names", "-dev"), ("old-names", ""), ("no-version", "-dev")):
     index.add(wheels.Package(package, "1.0", f"{package}{end}.tar.gz", b""))
 index.add(wheels.sdist("old-names", "1.0", setup=BUILD))
-FETCH = f"""node -e 'http=require("http");http.get("{index.base}/heard-script")'"""
+BY_PROXY = f'u=new URL(process.env.http_proxy);require("http").get({{host:u.hostname,port:u.port,path:"{index.base}/heard-script"}})'
+FETCH = f"node -e '{BY_PROXY}'"
 index.add(wheels.npm("scripted", "1.0.0", scripts={"preinstall": FETCH, "install": FETCH, "postinstall": FETCH}))
 index.add(wheels.npm("through", "1.0.0", requires={"scripted": "^1.0.0"}))
 index.add(wheels.npm("by-git", "1.0.0", requires={"scripted": f"git+http://{nets.NAME}:8080/heard-git"}))

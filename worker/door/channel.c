@@ -46,6 +46,7 @@ void door_channel_handle_gone(struct door_channel *c)
     buf_finish(&c->in);
     buf_finish(&c->head);
     buf_finish(&c->relay.writing);
+    door_response_finish(&c->response);
     free(c);
     door_freed(d);
 }
@@ -202,6 +203,7 @@ static int prepare_head(struct door_channel *c, const struct door_request *r, st
     const struct door_rules *rules = c->door->setup.rules;
     c->confirm = r->tunnel && !rules->has_proxy;
     c->body = r->body;
+    c->response.over = r->tunnel;
     return door_request_write(r, rules->has_proxy, rules->proxy_auth, &c->head, err);
 }
 
@@ -274,6 +276,7 @@ struct door_channel *door_channel_create(struct door *d, uint64_t id)
     buf_init(&c->in, LIMIT_DOOR_WINDOW);
     buf_init(&c->head, DOOR_REQUEST_BYTES);
     buf_init(&c->relay.writing, LIMIT_DOOR_WINDOW);
+    door_response_init(&c->response);
     sm_init(&c->sm, states, sizeof(states) / sizeof(states[0]), CHANNEL_HEAD);
     uv_timer_init(d->setup.loop, &c->timer);
     c->timer.data = c;

@@ -17,6 +17,7 @@
 #include "worker/door/door.h"
 #include "worker/door/relay.h"
 #include "worker/door/request.h"
+#include "worker/door/response.h"
 
 #define DOOR_ADDRESSES 8 /* of one name that are tried */
 
@@ -54,7 +55,8 @@ struct door_channel {
     int failure; /* of the last address, an error of libuv */
     struct door_dial *dial;
     struct door_relay relay;
-    uint64_t active_ms; /* when something travelled last */
+    struct door_response response; /* `over` for a tunnel */
+    uint64_t active_ms;            /* when something travelled last */
 };
 
 struct door_channel *door_channel_create(struct door *d, uint64_t id);

@@ -3,23 +3,47 @@
  * the agent gets as much credit, so that nothing is gathered here but one window. From the server
  * nothing is read without credit of the agent's; then its own socket slows the server down.
  *
+ * Of a plain request the head of the answer is changed on its way (response.c), for which it is
+ * gathered; what is gathered is within the credit, too.
+ *
  * A server that closes its end ends the channel: no client has anything to say to it after that.
  * What was read before is with the agent by then.
  */
 #include "worker/door/relay.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
+#include "common/cleanup.h"
 #include "worker/door/channel.h"
 
 static void read_server(struct door_channel *c);
+
+/* How many bytes of the server may be said on. */
+static uint64_t room_for(const struct door_channel *c)
+{
+    uint64_t held = c->response.over ? 0 : c->response.head.len + DOOR_RESPONSE_MORE;
+    return c->may_send > held ? c->may_send - held : 0;
+}
 
 static void on_relay_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
     struct door_channel *c = handle->data;
     size_t most = sizeof(c->door->scratch);
-    *ret = uv_buf_init(c->door->scratch, (unsigned)(c->may_send < most ? c->may_send : most));
+    uint64_t room = room_for(c);
+    *ret = uv_buf_init(c->door->scratch, (unsigned)(room < most ? room : most));
+}
+
+static void say_on(struct door_channel *c, struct view data)
+{
+    CLEANUP_BUF struct buf out;
+    buf_init(&out, c->response.head.max + DOOR_RESPONSE_MORE);
+    if (c->response.over) {
+        door_post_data(c, data);
+    } else if (door_response_pass(&c->response, data, &out, NULL) < 0) {
+        door_channel_end(c);
+    } else {
+        door_post_data(c, view_bytes(out.data, out.len));
+    }
 }
 
 static void on_relay_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
@@ -28,19 +52,22 @@ static void on_relay_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (c->relay.tcp == NULL || n == 0) {
         return;
     }
-    if (n < 0) {
+    if (n < 0) { /* with half a head: said as it is */
+        door_post_data(c, view_bytes(c->response.head.data, c->response.head.len));
         door_channel_end(c);
         return;
     }
     c->active_ms = uv_now(c->door->setup.loop);
-    door_post_data(c, view_bytes(buf->base, (size_t)n));
-    read_server(c);
+    say_on(c, view_bytes(buf->base, (size_t)n));
+    if (c->relay.tcp != NULL) {
+        read_server(c);
+    }
 }
 
 static void read_server(struct door_channel *c)
 {
     struct door_relay *r = &c->relay;
-    bool wanted = c->may_send > 0;
+    bool wanted = room_for(c) > 0;
     if (wanted && !r->reading) {
         r->reading = uv_read_start((uv_stream_t *)r->tcp, on_relay_alloc, on_relay_read) == 0;
     } else if (!wanted && r->reading) {

@@ -22,12 +22,12 @@ const BLOCK = 4096;
 const NO_GIT = "/bin/false"; // in git's place
 const KINDS = [
   ["space", /ENOSPC|EDQUOT|no space left on device/i],
+  ["build", /command failed|gyp ERR|ELIFECYCLE|npm ERR! code 1\b/], // whatever went wrong in it
   ["certificate", /CERT_|SELF_SIGNED|UNABLE_TO_VERIFY_LEAF_SIGNATURE|ERR_TLS_CERT/],
   ["refused", /cloister: not let out/],
   ["network", /cloister: \S+ cannot be reached|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT/],
   ["not_found", /\bE404\b|\bETARGET\b|ENOVERSIONS|No matching version/],
   ["conflict", /\bERESOLVE\b/],
-  ["build", /command failed|gyp ERR|ELIFECYCLE|npm ERR! code 1\b/],
 ];
 
 class Failure extends Error {

@@ -55,7 +55,7 @@ static void a_plain_request_is_said_on_and_no_other_after_it(void **state)
     lab_until_heard(l, "\r\n\r\nbody");
     assert_int_equal(lab_data(l, 1, "GET http://elsewhere.example/ HTTP/1.1\r\n\r\n"), 0);
     lab_serve(l, "HTTP/1.1 200 OK\r\n\r\nyes", 22);
-    lab_until_said(l, 1, "yes");
+    lab_until_said(l, 1, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nyes");
     lab_hang_up(l);
     lab_until_closed(l, 1);
     const char *heard = buf_cstr(&l->heard);

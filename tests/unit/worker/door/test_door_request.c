@@ -11,6 +11,7 @@
 
 #include "common/buf.h"
 #include "worker/door/request.h"
+#include "worker/door/response.h"
 
 static int read_text(const char *text, struct door_request *r)
 {
@@ -155,6 +156,42 @@ static void an_answer_says_why_in_its_first_line(void **state)
     buf_finish(&out);
 }
 
+/* In pieces of that many bytes. */
+static void is_said_on(const char *text, size_t piece, const char *expected)
+{
+    struct door_response r;
+    struct buf out;
+    size_t len = strlen(text);
+    door_response_init(&r);
+    buf_init(&out, 1u << 20);
+    for (size_t at = 0; at < len; at += piece) {
+        struct view part = view_bytes(text + at, len - at < piece ? len - at : piece);
+        assert_int_equal(door_response_pass(&r, part, &out, NULL), 0);
+        assert_true(out.len + r.head.len <= at + part.len + DOOR_RESPONSE_MORE);
+    }
+    assert_string_equal(buf_cstr(&out), expected);
+    buf_finish(&out);
+    door_response_finish(&r);
+}
+
+static void an_answer_says_that_its_connection_ends(void **state)
+{
+    (void)state;
+    for (size_t piece = 1; piece < 200; piece += 13) {
+        is_said_on("HTTP/1.1 200 OK\r\nServer: x\r\nconnection: keep-alive\r\n"
+                   "Keep-Alive: 5\r\nContent-Length: 4\r\n\r\nbody",
+                   piece,
+                   "HTTP/1.1 200 OK\r\nConnection: close\r\nServer: x\r\n"
+                   "Content-Length: 4\r\n\r\nbody");
+        is_said_on("HTTP/1.0 204\r\n\r\n", piece, "HTTP/1.0 204\r\nConnection: close\r\n\r\n");
+        is_said_on("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 No\r\nA: b\r\n\r\nHTTP/1.1 200",
+                   piece,
+                   "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 403 No\r\nConnection: close\r\n"
+                   "A: b\r\n\r\nHTTP/1.1 200");
+        is_said_on("no HTTP at all", piece, "no HTTP at all");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +201,7 @@ int main(void)
         cmocka_unit_test(what_a_proxy_does_not_take_is_refused),
         cmocka_unit_test(each_beginning_of_a_request_waits_for_more),
         cmocka_unit_test(an_answer_says_why_in_its_first_line),
+        cmocka_unit_test(an_answer_says_that_its_connection_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
