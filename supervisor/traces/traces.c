@@ -120,14 +120,12 @@ static void on_traces_due(uv_timer_t *timer)
 
 static int read_url(const char *url, struct url *ret, struct err *err)
 {
-    struct url u;
-    if (!url_parse(url, &u) || (!url_is(&u, "http") && !url_is(&u, "https"))) {
+    if (!url_parse(url, ret) || (!url_is(ret, "http") && !url_is(ret, "https"))) {
         return err_set(err, ERR_CONFIG,
                        "--otlp-endpoint: expected http://HOST[:PORT] or https://…, without "
                        "/v1/traces, got \"%.200s\"",
                        url);
     }
-    *ret = u;
     return 0;
 }
 
