@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/fd.h"
 #include "common/cleanup.h"
+#include "common/fd.h"
 #include "worker/backend/agent_socket.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/oci/box.h"
