@@ -62,8 +62,8 @@ def nothing_left_of(text):
     poll("containers and volumes are gone", lambda: not mcp.containers_of(text))
 
 
-@suite.case("an installer has the network that its sandbox lacks, and the sandbox sees what it installed")
-def installer_has_network():
+@suite.case("an installer reaches the index, which its sandbox does not, and the sandbox sees what it installed")
+def installer_reaches_the_index():
     server, sandbox = opened("--package-index", index.pip_url)
     with server:
         server.run(PROBE, sandbox_id=sandbox)
@@ -148,6 +148,7 @@ def closed_while_installing():
         pending = installing(server, sandbox)
         installer = installer_of(sandbox)
         poll("it runs", lambda: running.ask("GET", f"/containers/{installer['Id']}/json")["State"]["Running"])
+        equal(running.ask("GET", f"/containers/{installer['Id']}/json")["HostConfig"]["NetworkMode"], "none", "the installer's network")
         (shown,) = [m["Destination"] for m in installer["Mounts"] if "package-ca" in m["Destination"]]
         status, archive = running.send("GET", f"/containers/{installer['Id']}/archive?path={shown}")
         equal((status, b"not looked into before TLS" in archive), (200, True), "the file that --package-ca names")
