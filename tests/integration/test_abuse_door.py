@@ -131,7 +131,7 @@ for number in range(600):
     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
     s.close()
 good.sendall(b'GET /heard-after HTTP/1.0\\r\\n\\r\\n')
-found.append(good.recv(12).decode())
+found.append(good.makefile('rb').read(12).decode())
 found.append(ask('GET {index.base}/heard-flood HTTP/1.1\\r\\n\\r\\n'))
 """
     told = tells("flooding", code)

@@ -101,12 +101,14 @@ static int resolve(uv_loop_t *loop, uv_getaddrinfo_t *request, uv_getaddrinfo_cb
     if (l->leads_to == NULL) {
         return uv_getaddrinfo(loop, request, done, host, port, hints);
     }
+    struct addrinfo numbers = *hints; /* no name server is asked */
+    numbers.ai_flags |= AI_NUMERICHOST;
     size_t len = strcspn(l->leads_to, " ");
     snprintf(first, sizeof(first), "%.*s", (int)len, l->leads_to);
     if (l->leads_to[len] == ' ') {
         l->leads_to += len + 1;
     }
-    return uv_getaddrinfo(loop, request, done, first, port, hints);
+    return uv_getaddrinfo(loop, request, done, first, port, &numbers);
 }
 
 /* ---- the server ------------------------------------------------------------------------------ */

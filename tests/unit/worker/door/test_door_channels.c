@@ -13,7 +13,9 @@ static const char tunnel[] = "CONNECT 127.0.0.1:PORT HTTP/1.1\r\n\r\n";
 
 static int setup(void **state)
 {
-    *state = lab_create(rules, "", "");
+    struct lab *l = lab_create(rules, "", "");
+    l->leads_to = "127.0.0.1";
+    *state = l;
     return 0;
 }
 

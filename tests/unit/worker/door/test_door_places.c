@@ -152,7 +152,7 @@ static void what_cannot_be_reached_says_why(void **state)
     lab_until_closed(l, 1);
     assert_non_null(
         strstr(lab_said(l, 1), "504 cloister: 127.0.0.1:1 cannot be reached: connection refused"));
-    l->leads_to = "no number at all"; /* which no name server has to be asked about */
+    l->leads_to = "nowhere";
     lab_ask(l, 2, "GET http://nowhere.invalid:1/ HTTP/1.1\r\n\r\n");
     lab_until_closed(l, 2);
     assert_non_null(strstr(lab_said(l, 2), "504 cloister: nowhere.invalid:1 cannot be reached: "));
