@@ -31,7 +31,8 @@
 #include "supervisor/web/http/digest.h"
 #include "supervisor/web/http/rate_limit.h"
 
-#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_MS     UINT64_C(1000000)
+#define LOOK_AGAIN_MS 20
 
 struct queued_line {
     STAILQ_ENTRY(queued_line) node;
@@ -50,6 +51,7 @@ struct audit {
     /* ---- behind the lock ---- */
     STAILQ_HEAD(, queued_line) queue;
     size_t lines, bytes; /* of the queue, and of the line that is being written */
+    bool idle;           /* the writer waits to be woken */
     bool reopen, stop, is_over;
     uint64_t written, dropped_full, dropped_write;
 
@@ -102,11 +104,23 @@ static bool write_line(struct audit *a, const struct queued_line *line)
     return false;
 }
 
+/* Waits for something to do. Where calls follow each other, the writer looks by itself now and
+ * then, so that the loop need not wake it for each: that would cost a call more than its line. */
+static void wait_for_work(struct audit *a)
+{
+    (void)uv_cond_timedwait(&a->wake, &a->lock, LOOK_AGAIN_MS * NS_PER_MS); /* the caller looks */
+    while (STAILQ_EMPTY(&a->queue) && !a->stop && !a->reopen) {
+        a->idle = true;
+        uv_cond_wait(&a->wake, &a->lock);
+    }
+    a->idle = false;
+}
+
 /* Takes the next line; NULL: there is none, and there will be none. */
 static struct queued_line *next_queued(struct audit *a)
 {
-    while (STAILQ_EMPTY(&a->queue) && !a->stop && !a->reopen) {
-        uv_cond_wait(&a->wake, &a->lock);
+    if (STAILQ_EMPTY(&a->queue) && !a->stop && !a->reopen) {
+        wait_for_work(a);
     }
     if (a->reopen) {
         a->reopen = false;
@@ -210,7 +224,9 @@ void audit_call(struct audit *a, const struct audit_call *call)
         STAILQ_INSERT_TAIL(&a->queue, line, node);
         a->lines++;
         a->bytes += line->len;
-        uv_cond_signal(&a->wake);
+        if (a->idle) {
+            uv_cond_signal(&a->wake);
+        }
     } else {
         a->dropped_full++;
     }
