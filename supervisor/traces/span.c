@@ -1,6 +1,8 @@
 /*
  * Spans as JSON in the encoding of OTLP: ids in hexadecimal, times as decimal texts in nanoseconds,
- * kinds and statuses as numbers.
+ * kinds and statuses as numbers. They are printed directly, because a tree of so many small parts
+ * would cost a call more than all else that is noted of it; only a text that needs escaping goes
+ * through cJSON.
  *
  * A call is a span of kind SERVER, a child of the client's if its request had a traceparent. If its
  * code has begun and ended within it, spans below tell where the time went: "sandbox", until there
@@ -21,12 +23,12 @@
 #include "supervisor/traces/internal.h"
 #include "supervisor/traces/traceparent.h"
 
-#define KIND_INTERNAL  1
-#define KIND_SERVER    2
-#define STATUS_ERROR   2
-#define TIME_SIZE      32
-#define REQUEST_MAX    (16u << 20) /* far above a batch of spans, whose texts are all short */
-#define WORD_MAX_BYTES 256         /* of a principal, which an issuer chooses */
+#define KIND_INTERNAL   1
+#define KIND_SERVER     2
+#define REQUEST_MAX     (16u << 20) /* far above a batch of spans, whose texts are all short */
+#define SPANS_MAX_BYTES (64u << 10) /* of one call, likewise */
+#define NAME_SIZE       128
+#define WORD_MAX_BYTES  256 /* of a principal, which an issuer chooses */
 
 static const char request_begin[] =
     "{\"resourceSpans\":[{\"resource\":{\"attributes\":["
@@ -52,81 +54,77 @@ static bool make_id(char *out, size_t chars)
     return true;
 }
 
-static void put_attribute(cJSON *span, const char *key, const char *text)
+/* Whether JSON has the text as it is. */
+static bool is_plain(const char *text)
+{
+    while (*text >= ' ' && *text < 0x7f && *text != '"' && *text != '\\') {
+        text++;
+    }
+    return *text == '\0';
+}
+
+/* Adds an attribute behind `comma`; nothing if there is no text. Returns the comma of the next. */
+static const char *put_attribute(struct buf *out, const char *comma, const char *key,
+                                 const char *text)
 {
     if (text == NULL || text[0] == '\0') {
-        return;
+        return comma;
     }
-    CLEANUP_FREE char *word =
-        alloc_viewdup(view_bytes(text, text_fit(view_of(text), WORD_MAX_BYTES)));
-    cJSON *list = cJSON_GetObjectItemCaseSensitive(span, "attributes");
-    cJSON *item = cJSON_CreateObject();
-    cJSON *value = cJSON_CreateObject();
-    cJSON_AddStringToObject(item, "key", key);
-    cJSON_AddStringToObject(value, "stringValue", word);
-    cJSON_AddItemToObjectCS(item, "value", value);
-    cJSON_AddItemToArray(list, item);
-}
-
-static void put_time(cJSON *span, const char *key, uint64_t wall_us)
-{
-    char text[TIME_SIZE];
-    snprintf(text, sizeof(text), "%" PRIu64 "000", wall_us);
-    cJSON_AddItemToObjectCS(span, key, cJSON_CreateString(text));
-}
-
-static cJSON *new_span(const struct traceparent *at, const char *parent, const char *name, int kind,
-                       uint64_t begin_us, uint64_t end_us)
-{
-    cJSON *span = alloc_check(cJSON_CreateObject());
-    cJSON_AddStringToObject(span, "traceId", at->trace_id);
-    cJSON_AddStringToObject(span, "spanId", at->span_id);
-    if (parent[0] != '\0') {
-        cJSON_AddStringToObject(span, "parentSpanId", parent);
+    size_t fit = text_fit(view_of(text), WORD_MAX_BYTES);
+    if (is_plain(text)) {
+        text_printf(out, "%s{\"key\":\"%s\",\"value\":{\"stringValue\":\"%.*s\"}}", comma, key,
+                    (int)fit, text);
+        return ",";
     }
-    cJSON_AddStringToObject(span, "name", name);
-    cJSON_AddNumberToObject(span, "kind", kind);
-    put_time(span, "startTimeUnixNano", begin_us);
-    put_time(span, "endTimeUnixNano", end_us);
-    cJSON_AddArrayToObject(span, "attributes");
-    return span;
+    CLEANUP_FREE char *word = alloc_viewdup(view_bytes(text, fit));
+    cJSON *json = alloc_check(cJSON_CreateString(word));
+    CLEANUP_FREE char *quoted = alloc_check(cJSON_PrintUnformatted(json));
+    cJSON_Delete(json);
+    text_printf(out, "%s{\"key\":\"%s\",\"value\":{\"stringValue\":%s}}", comma, key, quoted);
+    return ",";
 }
 
-static char *printed(cJSON *span)
+/* The beginning of a span, up to its attributes. Names are ours. */
+static void begin_span(struct buf *out, const struct traceparent *at, const char *parent,
+                       const char *name, int kind, uint64_t begin_us, uint64_t end_us)
 {
-    char *text = alloc_check(cJSON_PrintUnformatted(span));
-    cJSON_Delete(span);
-    return text;
+    bool below = parent[0] != '\0';
+    text_printf(out,
+                "{\"traceId\":\"%s\",\"spanId\":\"%s\",%s%s%s\"name\":\"%s\",\"kind\":%d,"
+                "\"startTimeUnixNano\":\"%" PRIu64 "000\",\"endTimeUnixNano\":\"%" PRIu64
+                "000\",\"attributes\":[",
+                at->trace_id, at->span_id, below ? "\"parentSpanId\":\"" : "", parent,
+                below ? "\"," : "", name, kind, begin_us, end_us);
 }
 
-static char *call_span(const struct traced_call *call, const struct traceparent *at,
-                       const char *parent)
+static void put_call_span(struct buf *out, const struct traced_call *call,
+                          const struct traceparent *at, const char *parent)
 {
-    CLEANUP_FREE char *name = alloc_printf("tools/call %s", call->tool);
-    cJSON *span = new_span(at, parent, name, KIND_SERVER, call->begun_wall_us,
-                           call->begun_wall_us + call->duration_us);
-    put_attribute(span, "mcp.method.name", "tools/call");
-    put_attribute(span, "gen_ai.tool.name", call->tool);
-    put_attribute(span, "enduser.id", call->principal);
-    put_attribute(span, "cloister.outcome", call->outcome);
-    put_attribute(span, "cloister.sandbox", call->sandbox);
-    put_attribute(span, "cloister.execution", call->execution);
-    put_attribute(span, "error.type", call->error);
-    if (call->is_error) {
-        cJSON *status = cJSON_AddObjectToObject(span, "status");
-        cJSON_AddNumberToObject(status, "code", STATUS_ERROR);
-    }
-    return printed(span);
+    char name[NAME_SIZE];
+    const char *comma = "";
+    snprintf(name, sizeof(name), "tools/call %s", call->tool);
+    begin_span(out, at, parent, name, KIND_SERVER, call->begun_wall_us,
+               call->begun_wall_us + call->duration_us);
+    comma = put_attribute(out, comma, "mcp.method.name", "tools/call");
+    comma = put_attribute(out, comma, "gen_ai.tool.name", call->tool);
+    comma = put_attribute(out, comma, "enduser.id", call->principal);
+    comma = put_attribute(out, comma, "cloister.outcome", call->outcome);
+    comma = put_attribute(out, comma, "cloister.sandbox", call->sandbox);
+    comma = put_attribute(out, comma, "cloister.execution", call->execution);
+    (void)put_attribute(out, comma, "error.type", call->error); /* the last one */
+    text_printf(out, call->is_error ? "],\"status\":{\"code\":2}}" : "]}");
 }
 
-/* A span below that of the call. */
-static char *child_span(const struct traceparent *call_at, const char *name, uint64_t begin_us,
-                        uint64_t end_us)
+/* A span below that of the call, behind a comma. */
+static void put_child_span(struct buf *out, const struct traceparent *call_at, const char *name,
+                           uint64_t begin_us, uint64_t end_us)
 {
     struct traceparent at = *call_at;
-    return make_id(at.span_id, SPAN_ID_CHARS)
-               ? printed(new_span(&at, call_at->span_id, name, KIND_INTERNAL, begin_us, end_us))
-               : NULL;
+    if (make_id(at.span_id, SPAN_ID_CHARS)) {
+        text_printf(out, ",");
+        begin_span(out, &at, call_at->span_id, name, KIND_INTERNAL, begin_us, end_us);
+        text_printf(out, "]}");
+    }
 }
 
 /* Whether the code has begun and ended within the call. */
@@ -136,20 +134,18 @@ static bool has_run(const struct traced_call *call)
            call->run_us <= call->duration_us;
 }
 
-/* The spans below that of the call, each behind a comma; "" if there are none. */
-static char *child_spans(const struct traced_call *call, const struct traceparent *at)
+static void put_child_spans(struct buf *out, const struct traced_call *call,
+                            const struct traceparent *at)
 {
     if (!has_run(call)) {
-        return alloc_strdup("");
+        return;
     }
     uint64_t end_us = call->begun_wall_us + call->duration_us;
     uint64_t run_us = end_us - call->run_us;
     uint64_t asked_us = call->asked_wall_us < run_us ? call->asked_wall_us : run_us;
-    CLEANUP_FREE char *sandbox = child_span(at, "sandbox", call->begun_wall_us, asked_us);
-    CLEANUP_FREE char *worker = child_span(at, "worker", asked_us, run_us);
-    CLEANUP_FREE char *run = child_span(at, "run", run_us, end_us);
-    bool all = sandbox != NULL && worker != NULL && run != NULL;
-    return all ? alloc_printf(",%s,%s,%s", sandbox, worker, run) : alloc_strdup("");
+    put_child_span(out, at, "sandbox", call->begun_wall_us, asked_us);
+    put_child_span(out, at, "worker", asked_us, run_us);
+    put_child_span(out, at, "run", run_us, end_us);
 }
 
 char *span_text(const struct traced_call *call)
@@ -167,9 +163,11 @@ char *span_text(const struct traced_call *call)
     if (!make_id(at.span_id, SPAN_ID_CHARS)) {
         return NULL;
     }
-    CLEANUP_FREE char *own = call_span(call, &at, parent);
-    CLEANUP_FREE char *below = child_spans(call, &at);
-    return alloc_printf("%s%s", own, below);
+    CLEANUP_BUF struct buf out;
+    buf_init(&out, SPANS_MAX_BYTES);
+    put_call_span(&out, call, &at, parent);
+    put_child_spans(&out, call, &at);
+    return alloc_strdup(text_cstr(&out));
 }
 
 char *span_request(char *const *texts, size_t count)
