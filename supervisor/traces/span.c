@@ -55,7 +55,7 @@ static bool make_id(char *out, size_t chars)
 }
 
 /* Whether JSON has the text as it is. */
-static bool is_plain(const char *text)
+static bool needs_no_escape(const char *text)
 {
     while (*text >= ' ' && *text < 0x7f && *text != '"' && *text != '\\') {
         text++;
@@ -71,7 +71,7 @@ static const char *put_attribute(struct buf *out, const char *comma, const char 
         return comma;
     }
     size_t fit = text_fit(view_of(text), WORD_MAX_BYTES);
-    if (is_plain(text)) {
+    if (needs_no_escape(text)) {
         text_printf(out, "%s{\"key\":\"%s\",\"value\":{\"stringValue\":\"%.*s\"}}", comma, key,
                     (int)fit, text);
         return ",";
