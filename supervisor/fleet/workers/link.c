@@ -48,6 +48,8 @@
 #define REAP_MS  1000 /* from SIGKILL to the exit; after that we stop waiting */
 #define DRAIN_MS (TIME_CLOSE_MS + 2000) /* from SIGTERM to the exit, with a sandbox to remove */
 
+#define LINK_LOST "its link was lost"
+
 const struct sm_state link_states[LINK_STATE_COUNT] = {
     [LINK_STARTING] = {"starting", SM_BIT(LINK_READY) | SM_BIT(LINK_LEAVING) | SM_BIT(LINK_DYING) |
                                        SM_BIT(LINK_DEAD)},
@@ -125,10 +127,14 @@ static void dead(struct worker_link *link)
     link->events.dead(link->arg, &death);
 }
 
+static void fail_link(struct worker_link *link, const char *reason);
+
 void link_drained(struct worker_link *link)
 {
     if (link->reaped && link->sm.state == LINK_LEAVING) {
         dead(link);
+    } else if (link->overdue && link->sm.state == LINK_LEAVING) {
+        fail_link(link, LINK_LOST);
     }
 }
 
@@ -189,9 +195,22 @@ static void on_worker_reaped(void *arg, int exit_code, int signal)
     }
 }
 
+static void on_lost_timeout(uv_timer_t *timer)
+{
+    fail_link(timer->data, LINK_LOST);
+}
+
+/* What it has said before the link was lost is heard first, as is what a dead one has said. */
 static void on_exit_timeout(uv_timer_t *timer)
 {
-    fail_link(timer->data, "its link was lost");
+    struct worker_link *link = timer->data;
+    link->overdue = true;
+    if (TAILQ_EMPTY(&link->requests)) {
+        fail_link(link, LINK_LOST);
+    } else {
+        leave_link(link, LAST_MS, on_lost_timeout);
+        ipc_client_end_calls(link->ipc); /* link_drained() follows */
+    }
 }
 
 static void on_retire_timeout(uv_timer_t *timer)

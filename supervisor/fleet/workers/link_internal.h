@@ -59,6 +59,7 @@ struct worker_link {
     bool other_version;
     bool retired; /* it was asked to exit */
     bool down;    /* the link was up, and was lost */
+    bool overdue; /* and it has not exited since, within EXIT_MS */
     bool reaped;
     int exit_code;   /* -1 unless it exited by itself */
     int exit_signal; /* 0: not ended by a signal */
