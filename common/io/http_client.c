@@ -45,7 +45,8 @@ static bool is_line(const char *text)
 static bool is_sendable(const struct http_request *request)
 {
     bool good = request->method[0] != '\0' && request->path[0] == '/' &&
-                (request->content_type == NULL || is_line(request->content_type));
+                (request->content_type == NULL || is_line(request->content_type)) &&
+                (request->upgrade == NULL || is_line(request->upgrade));
     for (const char *p = request->method; *p != '\0' && good; p++) {
         good = *p >= 'A' && *p <= 'Z';
     }
@@ -92,6 +93,7 @@ struct http_call *http_call_create(struct http_client *c, const struct http_requ
             alloc_printf("%s %.*s", request->method,
                          path_len < WHAT_PATH_MAX ? (int)path_len : WHAT_PATH_MAX, request->path),
         .fields = join_fields(request),
+        .upgrade = alloc_strdup(request->upgrade != NULL ? request->upgrade : "tcp"),
         .body = request->body,
         .fill = request->fill,
         .connect_ms = request->connect_ms > 0 ? request->connect_ms : CONNECT_DEFAULT_MS,
@@ -120,6 +122,7 @@ static void on_call_closed(uv_handle_t *handle)
     free(call->path);
     free(call->what);
     free(call->fields);
+    free(call->upgrade);
     buf_finish(&call->head);
     buf_finish(&call->collected);
     free(call);
@@ -513,6 +516,9 @@ void http_client_part_gone(struct http_client *c)
     }
     void (*closed)(void *arg) = c->closed;
     void *arg = c->arg;
+    if (c->connect_to != NULL) {
+        c->lib.slist_free_all(c->connect_to);
+    }
     http_lib_close(&c->lib);
     http_site_finish(&c->site);
     free(c);
@@ -586,6 +592,9 @@ int http_client_create(uv_loop_t *loop, const struct http_endpoint *endpoint,
         http_site_finish(&c->site);
         free(c);
         return rc;
+    }
+    if (c->site.connect_to != NULL) {
+        c->connect_to = alloc_check(c->lib.slist_append(NULL, c->site.connect_to));
     }
     uv_idle_init(loop, &c->kick);
     c->kick.data = c;

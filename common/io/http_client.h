@@ -33,7 +33,11 @@ struct http_endpoint {
     const char *ca_file;     /* TLS files; NULL: the system's CAs, or no client certificate */
     const char *cert_file;
     const char *key_file;
-    bool verify; /* false only if the configuration says so */
+    /* The same as PEM in memory, instead of a file; empty: none. */
+    struct view ca_pem, cert_pem, key_pem;
+    const char *proxy;      /* URL of a proxy for this server; NULL: the environment's */
+    const char *connect_to; /* "host:port" to connect to instead of the URL's; NULL: that one */
+    bool verify;            /* false only if the configuration says so */
 };
 
 struct http_client;
@@ -78,6 +82,7 @@ struct http_request {
     uint64_t total_ms;          /* the whole call; 0 only together with silence_ms */
     size_t max_bytes;           /* limit of a collected response body; 0: 1 MiB */
     http_data_fn on_data;       /* NULL: the body is collected */
+    const char *upgrade;        /* of a tunnel: the protocol to ask for; NULL: "tcp" */
 };
 
 int http_client_create(uv_loop_t *loop, const struct http_endpoint *endpoint,
@@ -106,7 +111,7 @@ char *http_escape(const char *text);
 typedef void (*http_tunnel_fn)(void *arg, int rc, struct http_tunnel *tunnel,
                                const struct http_response *response, const struct err *err);
 
-/* Asks to upgrade to "tcp". `request` as for http_send; on_data and max_bytes are ignored, and
+/* Asks to upgrade to `upgrade`. `request` as for http_send; on_data and max_bytes are ignored, and
  * total_ms is the timeout of the head. The receiver of a tunnel owns it. */
 struct http_call *http_tunnel_open(struct http_client *c, const struct http_request *request,
                                    http_tunnel_fn done, void *arg);

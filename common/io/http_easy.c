@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -24,6 +25,21 @@
 static char *copy_or_null(const char *text)
 {
     return text != NULL ? alloc_strdup(text) : NULL;
+}
+
+static struct view copy_pem(struct view pem)
+{
+    return pem.len > 0 ? view_bytes(alloc_viewdup(pem), pem.len) : pem;
+}
+
+/* A key is not left in memory that is given back. */
+static void forget_pem(struct view pem)
+{
+    if (pem.len > 0) {
+        char *own = (char *)(uintptr_t)pem.data; /* see copy_pem() */
+        explicit_bzero(own, pem.len);
+        free(own);
+    }
 }
 
 static bool begins_with(const char *text, const char *beginning)
@@ -67,6 +83,12 @@ int http_site_init(struct http_site *site, const struct http_endpoint *endpoint,
         .ca_file = copy_or_null(endpoint->ca_file),
         .cert_file = copy_or_null(endpoint->cert_file),
         .key_file = copy_or_null(endpoint->key_file),
+        .ca_pem = copy_pem(endpoint->ca_pem),
+        .cert_pem = copy_pem(endpoint->cert_pem),
+        .key_pem = copy_pem(endpoint->key_pem),
+        .proxy = copy_or_null(endpoint->proxy),
+        .connect_to =
+            endpoint->connect_to != NULL ? alloc_printf("::%s", endpoint->connect_to) : NULL,
         .authority = alloc_viewdup(view_bytes(url + host_at, host_len)),
         .verify = endpoint->verify,
         .tls = tls,
@@ -84,6 +106,11 @@ void http_site_finish(struct http_site *site)
     free(site->ca_file);
     free(site->cert_file);
     free(site->key_file);
+    forget_pem(site->ca_pem);
+    forget_pem(site->cert_pem);
+    forget_pem(site->key_pem);
+    free(site->proxy);
+    free(site->connect_to);
     free(site->authority);
 }
 
@@ -112,10 +139,22 @@ static CURLcode set_transport(const struct http_call *call, CURL *easy)
     if (site->unix_socket != NULL) {
         HTTP_SET(CURLOPT_UNIX_SOCKET_PATH, site->unix_socket);
     }
-    if (site->direct) {
+    if (site->proxy != NULL) {
+        HTTP_SET(CURLOPT_PROXY, site->proxy);
+        HTTP_SET(CURLOPT_NOPROXY, "");
+    } else if (site->direct) {
         HTTP_SET(CURLOPT_PROXY, "");
     }
+    if (call->client->connect_to != NULL) {
+        HTTP_SET(CURLOPT_CONNECT_TO, call->client->connect_to);
+    }
     return rc;
+}
+
+/* The site outlives each of its handles, so libcurl needs no copy. */
+static struct curl_blob borrow_pem(struct view pem)
+{
+    return (struct curl_blob){(char *)(uintptr_t)pem.data, pem.len, CURL_BLOB_NOCOPY};
 }
 
 static CURLcode set_trust(const struct http_call *call, CURL *easy)
@@ -129,6 +168,19 @@ static CURLcode set_trust(const struct http_call *call, CURL *easy)
     if (site->ca_file != NULL) {
         HTTP_SET(CURLOPT_CAINFO, site->ca_file);
         HTTP_SET(CURLOPT_CAPATH, NULL);
+    }
+    if (site->ca_pem.len > 0) {
+        struct curl_blob blob = borrow_pem(site->ca_pem);
+        HTTP_SET(CURLOPT_CAINFO_BLOB, &blob);
+        HTTP_SET(CURLOPT_CAPATH, NULL);
+    }
+    if (site->cert_pem.len > 0) {
+        struct curl_blob blob = borrow_pem(site->cert_pem);
+        HTTP_SET(CURLOPT_SSLCERT_BLOB, &blob);
+    }
+    if (site->key_pem.len > 0) {
+        struct curl_blob blob = borrow_pem(site->key_pem);
+        HTTP_SET(CURLOPT_SSLKEY_BLOB, &blob);
     }
     if (site->cert_file != NULL) {
         HTTP_SET(CURLOPT_SSLCERT, site->cert_file);

@@ -13,6 +13,9 @@
 /* A copy of an endpoint, with its parsed parts. */
 struct http_site {
     char *name, *base_url, *unix_socket, *ca_file, *cert_file, *key_file;
+    struct view ca_pem, cert_pem, key_pem; /* owned; NULL: none */
+    char *proxy;
+    char *connect_to; /* "HOST:PORT:host:port", as libcurl wants it */
     char *authority;  /* "host:port", as in the Host header */
     const char *root; /* prefix of paths from base_url: "" or "/base" */
     bool verify, tls;
@@ -28,8 +31,9 @@ struct http_client {
     uv_loop_t *loop;
     struct http_lib lib;
     struct http_site site;
-    struct http_multi multi; /* of ordinary calls */
-    uv_idle_t kick;          /* active while a call waits to be started, dropped or closed */
+    struct curl_slist *connect_to; /* site.connect_to as a list; NULL: none */
+    struct http_multi multi;       /* of ordinary calls */
+    uv_idle_t kick;                /* active while a call waits to be started, dropped or closed */
     struct http_call *calls, **calls_end;
     struct http_tunnel *tunnels;
     size_t parts; /* objects with open handles on the loop */
@@ -50,6 +54,7 @@ struct http_call {
     char *method, *path;
     char *what;       /* for error texts: "GET /v1.51/info" */
     char *fields;     /* further header lines, each with CR LF */
+    char *upgrade;    /* protocol of a tunnel */
     struct view body; /* empty once the call is cancelled */
     size_t body_sent;
     http_fill_fn fill; /* instead of body */

@@ -313,9 +313,9 @@ static int make_request(struct http_tunnel *t, struct err *err)
     buf_init(&t->out, SIZE_MAX); /* built by this side, so without a cap */
     int rc = buf_printf(&t->out, err,
                         "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cloister/%s\r\n"
-                        "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: %zu\r\n%s\r\n",
+                        "Connection: Upgrade\r\nUpgrade: %s\r\nContent-Length: %zu\r\n%s\r\n",
                         call->method, site->root, call->path, site->authority, CLOISTER_VERSION,
-                        call->body.len, call->fields);
+                        call->upgrade, call->body.len, call->fields);
     return rc < 0 ? rc : buf_add(&t->out, call->body.data, call->body.len, err);
 }
 
