@@ -7,7 +7,7 @@
  * is left from a creation that did not finish. A helper lives for milliseconds and has no
  * directory; its label names the process that made it by pid and start time.
  */
-#include "worker/backend/docker/owner.h"
+#include "worker/backend/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static void read_line(const char *path, char *ret, size_t size)
     }
 }
 
-void docker_owner_host(char ret[DOCKER_HOST_SIZE])
+void owner_host(char ret[OWNER_HOST_SIZE])
 {
     char name[256];
     char machine[64];
@@ -49,26 +49,26 @@ void docker_owner_host(char ret[DOCKER_HOST_SIZE])
     }
     name[sizeof(name) - 1] = '\0';
     /* machine-id(5) forbids to expose the id itself, so it is hashed */
-    snprintf(ret, DOCKER_HOST_SIZE, "%s %016" PRIx64, name, hash_text(machine));
+    snprintf(ret, OWNER_HOST_SIZE, "%s %016" PRIx64, name, hash_text(machine));
 }
 
-void docker_owner_label(cJSON *labels, const char *sandbox, const char *dir)
+void owner_label(cJSON *labels, const char *sandbox, const char *dir)
 {
-    char host[DOCKER_HOST_SIZE];
+    char host[OWNER_HOST_SIZE];
     char boot[64];
     char process[64];
     uint64_t start = 0;
-    docker_owner_host(host);
+    owner_host(host);
     read_line(BOOT_FILE, boot, sizeof(boot));
     if (!oci_process_start(getpid(), &start)) {
         start = 0;
     }
     snprintf(process, sizeof(process), "%d %llu", (int)getpid(), (unsigned long long)start);
-    json_build_string(labels, DOCKER_LABEL "host", host);
-    json_build_string(labels, DOCKER_LABEL "boot", boot);
-    json_build_string(labels, DOCKER_LABEL "process", process);
-    json_build_string(labels, DOCKER_LABEL "sandbox", sandbox);
-    json_build_string(labels, DOCKER_LABEL "dir", dir);
+    json_build_string(labels, OWNER_LABEL "host", host);
+    json_build_string(labels, OWNER_LABEL "boot", boot);
+    json_build_string(labels, OWNER_LABEL "process", process);
+    json_build_string(labels, OWNER_LABEL "sandbox", sandbox);
+    json_build_string(labels, OWNER_LABEL "dir", dir);
 }
 
 static bool is_gone_dir(const char *dir)
@@ -93,15 +93,15 @@ static bool is_gone_process(const char *text)
     return oci_process_gone((pid_t)pid, start);
 }
 
-bool docker_owner_is_gone(const cJSON *labels)
+bool owner_is_gone(const cJSON *labels)
 {
-    char own_host[DOCKER_HOST_SIZE];
+    char own_host[OWNER_HOST_SIZE];
     char own_boot[64];
-    const char *host = json_get_str(labels, DOCKER_LABEL "host");
-    const char *boot = json_get_str(labels, DOCKER_LABEL "boot");
-    const char *dir = json_get_str(labels, DOCKER_LABEL "dir");
-    const char *process = json_get_str(labels, DOCKER_LABEL "process");
-    docker_owner_host(own_host);
+    const char *host = json_get_str(labels, OWNER_LABEL "host");
+    const char *boot = json_get_str(labels, OWNER_LABEL "boot");
+    const char *dir = json_get_str(labels, OWNER_LABEL "dir");
+    const char *process = json_get_str(labels, OWNER_LABEL "process");
+    owner_host(own_host);
     read_line(BOOT_FILE, own_boot, sizeof(own_boot));
     if (host == NULL || boot == NULL || dir == NULL || process == NULL ||
         strcmp(host, own_host) != 0) {

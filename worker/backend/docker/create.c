@@ -31,12 +31,12 @@
 #include "worker/backend/docker/copy.h"
 #include "worker/backend/docker/end.h"
 #include "worker/backend/docker/image.h"
-#include "worker/backend/docker/owner.h"
 #include "worker/backend/docker/packages.h"
 #include "worker/backend/docker/spec.h"
 #include "worker/backend/docker/stream.h"
 #include "worker/backend/docker/volume.h"
 #include "worker/backend/json_build.h"
+#include "worker/backend/owner.h"
 #include "worker/backend/sandbox_defaults.h"
 #include "worker/backend/spec_copy.h"
 
@@ -446,7 +446,7 @@ static void make(struct docker_create *c)
 {
     const struct backend_spec *spec = &c->request.spec;
     cJSON *labels = json_build_new();
-    docker_owner_label(labels, spec->id, spec->dir);
+    owner_label(labels, spec->id, spec->dir);
     struct docker_spec_input in = {
         .spec = spec,
         .engine = &c->engine,

@@ -18,10 +18,10 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/log.h"
-#include "worker/backend/docker/owner.h"
 #include "worker/backend/docker/packages.h"
 #include "worker/backend/docker/volume.h"
 #include "worker/backend/json_build.h"
+#include "worker/backend/owner.h"
 
 #define AGAIN_MS  100
 #define AGAIN_MAX 30
@@ -156,14 +156,14 @@ static bool is_left(struct docker_sweep *s, const cJSON *item)
 {
     const cJSON *labels = json_get(item, "Labels");
     if (s->stage == SWEEP_CONTAINERS) {
-        return is_stopped(item) && docker_owner_is_gone(labels);
+        return is_stopped(item) && owner_is_gone(labels);
     }
     if (s->stage == SWEEP_UNLABELLED) {
         return cJSON_GetArraySize(labels) == 0 &&
                docker_packages_is_volume(json_get_str(item, "Name"));
     }
     if (json_get(labels, DOCKER_VOLUME_LABEL) == NULL) {
-        return docker_owner_is_gone(labels);
+        return owner_is_gone(labels);
     }
     return s->judged++ < SWEEP_MAX && docker_volume_is_old(labels);
 }
@@ -199,9 +199,9 @@ static void on_listed(void *arg, int rc, const struct docker_reply *reply, const
 
 static void ask_list(struct docker_sweep *s)
 {
-    char host[DOCKER_HOST_SIZE];
-    docker_owner_host(host);
-    CLEANUP_FREE char *label = alloc_printf("%shost=%s", DOCKER_LABEL, host);
+    char host[OWNER_HOST_SIZE];
+    owner_host(host);
+    CLEANUP_FREE char *label = alloc_printf("%shost=%s", OWNER_LABEL, host);
     cJSON *filters = json_build_new();
     if (s->stage == SWEEP_UNLABELLED) {
         json_build_append_string(json_build_array(filters, "name"), DOCKER_PACKAGES_PREFIX);

@@ -18,8 +18,8 @@
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/io/json.h"
-#include "worker/backend/docker/owner.h"
 #include "worker/backend/json_build.h"
+#include "worker/backend/owner.h"
 
 /* One volume of the two. */
 struct part {
@@ -143,7 +143,7 @@ struct docker_packages *docker_packages_make(struct docker_api *api, const char 
         CLEANUP_FREE char *name = docker_packages_volume(sandbox, i);
         cJSON *body = json_build_new();
         json_build_string(body, "Name", name);
-        docker_owner_label(json_build_object(body, "Labels"), sandbox, dir);
+        owner_label(json_build_object(body, "Labels"), sandbox, dir);
         CLEANUP_FREE char *text = json_build_print(body);
         cJSON_Delete(body);
         struct docker_request request = {.method = "POST", .path = "/volumes/create", .json = text};
@@ -159,7 +159,7 @@ static void on_volume_inspected(void *arg, int rc, const struct docker_reply *re
 {
     struct part *part = arg;
     struct err err = ERR_INIT;
-    const char *owner = json_get_str(json_get(reply->json, "Labels"), DOCKER_LABEL "sandbox");
+    const char *owner = json_get_str(json_get(reply->json, "Labels"), OWNER_LABEL "sandbox");
     if (rc < 0 && reply->status != 404) {
         err = *failure;
     } else if (owner == NULL || strcmp(owner, part->all->sandbox) != 0) {

@@ -40,7 +40,7 @@
 #define AGENT_NAME "cloister-agent"
 #define AGENT_MAX  (32u << 20) /* a static program; an instrumented one is large */
 #define TAR_ROOM   (64u << 10)
-#define LABEL_PATH DOCKER_LABEL "agent-path"
+#define LABEL_PATH OWNER_LABEL "agent-path"
 #define TURN_MS    50 /* between two looks whether it is our turn */
 
 struct docker_volume {
@@ -127,9 +127,9 @@ int docker_volume_name(const char *agent_path, char **ret, struct err *err)
 
 void docker_volume_label(cJSON *labels, const char *name, const char *agent_path)
 {
-    char host[DOCKER_HOST_SIZE];
-    docker_owner_host(host);
-    json_build_string(labels, DOCKER_LABEL "host", host);
+    char host[OWNER_HOST_SIZE];
+    owner_host(host);
+    json_build_string(labels, OWNER_LABEL "host", host);
     json_build_string(labels, DOCKER_VOLUME_LABEL, name);
     json_build_string(labels, LABEL_PATH, agent_path);
 }
@@ -146,12 +146,12 @@ char *docker_volume_body(const char *name, const char *agent_path)
 
 bool docker_volume_is_old(const cJSON *labels)
 {
-    char own_host[DOCKER_HOST_SIZE];
+    char own_host[OWNER_HOST_SIZE];
     CLEANUP_FREE char *now = NULL;
-    const char *host = json_get_str(labels, DOCKER_LABEL "host");
+    const char *host = json_get_str(labels, OWNER_LABEL "host");
     const char *name = json_get_str(labels, DOCKER_VOLUME_LABEL);
     const char *path = json_get_str(labels, LABEL_PATH);
-    docker_owner_host(own_host);
+    owner_host(own_host);
     if (host == NULL || name == NULL || path == NULL || own_host[0] == '\0' ||
         strcmp(host, own_host) != 0) {
         return false;
@@ -268,7 +268,7 @@ static char *helper_body(const struct docker_volume *v)
     json_build_strings(body, "Entrypoint", entry, 1);
     json_build_strings(body, "Cmd", entry, 0);
     json_build_bool(body, "NetworkDisabled", true);
-    docker_owner_label(json_build_object(body, "Labels"), "", "");
+    owner_label(json_build_object(body, "Labels"), "", "");
     cJSON *host = json_build_object(body, "HostConfig");
     json_build_string(host, "NetworkMode", "none");
     cJSON *mount = json_build_append_object(json_build_array(host, "Mounts"));

@@ -14,12 +14,12 @@
 #include "common/err.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/docker/api.h"
-#include "worker/backend/docker/owner.h"
+#include "worker/backend/owner.h"
 #include "worker/backend/task.h"
 
 #define DOCKER_AGENT_MARK "complete" /* file in the volume that marks it as complete */
 
-#define DOCKER_VOLUME_LABEL DOCKER_LABEL "agent" /* its name */
+#define DOCKER_VOLUME_LABEL OWNER_LABEL "agent" /* its name */
 
 struct docker_volume;
 

@@ -23,10 +23,10 @@
 #include "worker/backend/docker/engine.h"
 #include "worker/backend/docker/frames.h"
 #include "worker/backend/docker/image.h"
-#include "worker/backend/docker/owner.h"
 #include "worker/backend/docker/pull.h"
 #include "worker/backend/docker/tar.h"
 #include "worker/backend/docker/volume.h"
+#include "worker/backend/owner.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
@@ -228,7 +228,7 @@ static void what_an_engine_can_do_is_read(void **state)
 static void set(cJSON *labels, const char *name, const char *value)
 {
     char key[64];
-    snprintf(key, sizeof(key), "%s%s", DOCKER_LABEL, name);
+    snprintf(key, sizeof(key), "%s%s", OWNER_LABEL, name);
     cJSON_DeleteItemFromObject(labels, key);
     cJSON_AddStringToObject(labels, key, value);
 }
@@ -249,40 +249,40 @@ static void what_an_engine_lacks_has_a_remedy(void **state)
 
 static void only_what_is_provably_dead_is_gone(void **state)
 {
-    char host[DOCKER_HOST_SIZE];
+    char host[OWNER_HOST_SIZE];
     char dir[] = "/tmp/cloister-owner-XXXXXX";
     (void)state;
-    docker_owner_host(host);
+    owner_host(host);
     assert_non_null(mkdtemp(dir));
     cJSON *labels = cJSON_CreateObject();
-    docker_owner_label(labels, "abc", dir);
-    assert_false(docker_owner_is_gone(labels)); /* its directory exists */
+    owner_label(labels, "abc", dir);
+    assert_false(owner_is_gone(labels)); /* its directory exists */
     assert_int_equal(rmdir(dir), 0);
     bool provable = host[0] != '\0'; /* on a host without an identity nothing can be proved */
-    assert_true(docker_owner_is_gone(labels) == provable);
+    assert_true(owner_is_gone(labels) == provable);
     set(labels, "host", "elsewhere 0123456789abcdef");
-    assert_false(docker_owner_is_gone(labels)); /* another host's owner cannot be judged here */
+    assert_false(owner_is_gone(labels)); /* another host's owner cannot be judged here */
     cJSON_Delete(labels);
 
     labels = cJSON_CreateObject();
-    docker_owner_label(labels, "abc", "/");
-    assert_false(docker_owner_is_gone(labels));
+    owner_label(labels, "abc", "/");
+    assert_false(owner_is_gone(labels));
     set(labels, "boot", "another boot");
-    assert_true(docker_owner_is_gone(labels) == provable);
+    assert_true(owner_is_gone(labels) == provable);
     set(labels, "boot", "");
-    assert_false(docker_owner_is_gone(labels));
+    assert_false(owner_is_gone(labels));
     cJSON_Delete(labels);
 
     labels = cJSON_CreateObject(); /* a helper process lives as long as its creator */
-    docker_owner_label(labels, "", "");
-    assert_false(docker_owner_is_gone(labels));
+    owner_label(labels, "", "");
+    assert_false(owner_is_gone(labels));
     set(labels, "process", "1 999999999999");
-    assert_true(docker_owner_is_gone(labels) == provable);
+    assert_true(owner_is_gone(labels) == provable);
     set(labels, "process", "nonsense");
-    assert_false(docker_owner_is_gone(labels));
+    assert_false(owner_is_gone(labels));
     cJSON_Delete(labels);
     labels = cJSON_CreateObject();
-    assert_false(docker_owner_is_gone(labels)); /* not a container of ours */
+    assert_false(owner_is_gone(labels)); /* not a container of ours */
     cJSON_Delete(labels);
 }
 
