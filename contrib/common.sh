@@ -58,6 +58,7 @@ need_to_build() {
     need_library libuv uv.h libuv1-dev
     need_library libcurl curl/curl.h libcurl4-openssl-dev # the header; the library is loaded if it is needed
     need_library libarchive archive.h libarchive-dev # as libcurl: the header to build, the library for what needs it
+    need_library yaml-0.1 yaml.h libyaml-dev # likewise, for kubeconfig files
     need_library libmicrohttpd microhttpd.h libmicrohttpd-dev # the headers, with those of GnuTLS; loaded if HTTP is asked for
     need_command python3 python3
 }

@@ -29,6 +29,7 @@ ROOMS = {
     "worker/backend": "common common/io",
     "worker/backend/oci": "common common/io worker/backend",
     "worker/backend/docker": "common common/io worker/backend",
+    "worker/backend/kubernetes": "common common/io worker/backend",
     "worker/backend/fake": "common common/io worker/backend",
     "worker/door": BELOW + " common/io",
     "worker": BELOW + " common/io worker/backend worker/door",
@@ -75,6 +76,7 @@ LIBRARIES = {
     "worker/backend": BOTH,
     "worker/backend/oci": BOTH,
     "worker/backend/docker": BOTH,
+    "worker/backend/kubernetes": BOTH,
     "worker/backend/fake": BOTH,
     "supervisor": LOOP,
     "supervisor/base": JSON,
@@ -122,11 +124,12 @@ EXCEPTIONS = {
     "supervisor/cli/demo_client.h": DEMO,
     "supervisor/web/http/mhd.h": (r"common/[^/]+\.h", r"microhttpd\.h|gnutls/.*"),
     "worker/backend/docker/tar.c": (r"(worker/backend/docker|worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
+    "worker/backend/kubernetes/yaml.c": (r"(worker/backend/kubernetes|common)/[^/]+\.h", r"yaml\.h"),
     "proto/codec.c": (r"(proto|common)/[^/]+\.(h|def)", r"msgpack.*"),
     # it opens the requested backend, so it names them
 }
 
-THIRD_PARTY = re.compile(r"(uv|nng/.*|nng|cjson/.*|cJSON|msgpack.*|curl/.*|microhttpd|gnutls/.*|archive.*)(\.h)?$")
+THIRD_PARTY = re.compile(r"(uv|nng/.*|nng|cjson/.*|cJSON|msgpack.*|curl/.*|microhttpd|gnutls/.*|archive.*|yaml)(\.h)?$")
 THREADS = re.compile(r"pthread\.h|threads\.h")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
