@@ -36,12 +36,15 @@ const struct option options[] = {
      backends_about, backend_names},
     {"engine", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(engine), "", 0, 0, "ADDRESS",
      "where the engine is, unix:///path or tcp://host:port; default: looked for as the docker "
-     "command does (DOCKER_HOST, context, usual sockets)", NULL},
+     "command does (DOCKER_HOST, context, usual sockets); kubernetes: the path of a kubeconfig, "
+     "CONTEXT@/PATH, a context or in-cluster, default as kubectl does (KUBECONFIG, the pod's "
+     "service account, ~/.kube/config)", NULL},
     {"runtime", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(runtime), "", 0, 0, "NAME",
-     "OCI runtime by name or path; docker: the engine's name for it (runsc, kata, ...); default: the one "
+     "OCI runtime by name or path; docker: the engine's name for it (runsc, kata, ...); "
+     "kubernetes: a RuntimeClass; default: the one "
      "of runc and crun that enforces most, or the engine's own; with auto it means oci", NULL},
     {"image", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(image), "", 0, 0, "IMAGE",
-     "root file system of sandboxes; docker: an image reference, default " IMAGE_DOCKER_DEFAULT "; oci: a "
+     "root file system of sandboxes; docker and kubernetes: an image reference, default " IMAGE_DOCKER_DEFAULT "; oci: a "
      "directory, default this host's /usr; with auto a path (/dir or ./dir) means oci, anything else docker",
      NULL},
     {"pull", OPTION_TOPIC_PLACE, OPTION_CHOICE, FIELD(pull), "missing", 0, 0, "WHEN",

@@ -34,6 +34,10 @@ static const char *const passed[] = {
     "DOCKER_TLS_VERIFY",
     "DOCKER_API_VERSION",
     "COLIMA_HOME",
+    /* and where a cluster is (worker/backend/kubernetes/cluster.c) */
+    "KUBECONFIG",
+    "KUBERNETES_SERVICE_HOST",
+    "KUBERNETES_SERVICE_PORT",
     /* the way to an engine on another machine, as libcurl reads it */
     "http_proxy",
     "https_proxy",

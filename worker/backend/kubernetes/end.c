@@ -1,0 +1,232 @@
+/*
+ * A pod is looked at before it is removed: one of that name may be somebody else's, and the uid
+ * that was seen goes with the request, so what is removed is what was looked at. The grace period
+ * is none, since nothing in a sandbox has to be told.
+ *
+ * A server removes a sandbox's directory after its pod; so a pod whose directory is gone is left
+ * from a creation that did not finish_kube_end, or its server could not reach the cluster
+ * (owner.h). While it runs it is left alone: its agent ends it when nobody has asked for it for a
+ * while.
+ */
+#include "worker/backend/kubernetes/end.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "worker/backend/json_build.h"
+#include "worker/backend/kubernetes/cluster.h"
+#include "worker/backend/kubernetes/pod.h"
+#include "worker/backend/kubernetes/state.h"
+#include "worker/backend/owner.h"
+
+#define AGAIN_MS  200
+#define AGAIN_MAX 75 /* 15 s and the requests: nodes take a while when they are busy */
+#define REMOVE_MS 10000
+#define LIST_MS   10000
+#define SWEEP_MAX 32
+
+struct kube_end {
+    struct tasks *tasks;
+    struct kube_api *api;
+    char *sandbox, *path;
+    char *uid; /* of the pod that is being removed; NULL before that */
+    int tries;
+    kube_end_fn done;
+    void *arg;
+};
+
+static void look_at_rest(void *arg);
+
+void kube_end_free(struct kube_end *e)
+{
+    if (e != NULL) {
+        free(e->sandbox);
+        free(e->path);
+        free(e->uid);
+        free(e);
+    }
+}
+
+static void finish_kube_end(struct kube_end *e, int rc, const struct err *err)
+{
+    kube_end_fn done = e->done;
+    void *arg = e->arg;
+    kube_end_free(e);
+    done(arg, rc, rc < 0 ? err : NULL);
+}
+
+/* To be freed. */
+static char *delete_body(const char *uid)
+{
+    cJSON *body = json_build_new();
+    json_build_string(body, "kind", "DeleteOptions");
+    json_build_string(body, "apiVersion", "v1");
+    json_build_number(body, "gracePeriodSeconds", 0);
+    json_build_string(json_build_object(body, "preconditions"), "uid", uid);
+    char *text = json_build_print(body);
+    cJSON_Delete(body);
+    return text;
+}
+
+static void on_kube_deleted(void *arg, int rc, const struct kube_reply *reply,
+                            const struct err *err)
+{
+    struct kube_end *e = arg;
+    if (rc < 0 && !reply->is_absent && reply->status != 409) {
+        finish_kube_end(e, rc == -ERR_INVALID ? -ERR_ENGINE : rc, err);
+        return;
+    }
+    look_at_rest(e); /* 409: by now it is another pod */
+}
+
+static void on_seen(void *arg, int rc, const struct kube_reply *reply, const struct err *failure)
+{
+    struct kube_end *e = arg;
+    struct err err = ERR_INIT;
+    if (reply->is_absent) {
+        finish_kube_end(e, 0, NULL);
+        return;
+    }
+    if (rc < 0) {
+        finish_kube_end(e, rc, failure);
+        return;
+    }
+    const char *uid = kube_state_uid(reply->json);
+    if (uid == NULL) {
+        rc = err_set(&err, ERR_ENGINE, "the answer of the API server is no pod");
+        finish_kube_end(e, rc, &err);
+        return;
+    }
+    if (!kube_state_is_of(reply->json, e->sandbox) ||
+        (e->uid != NULL && strcmp(e->uid, uid) != 0)) {
+        finish_kube_end(e, 0, NULL); /* it belongs to somebody else */
+        return;
+    }
+    if (e->uid != NULL && ++e->tries >= AGAIN_MAX) {
+        rc =
+            err_set(&err, ERR_ENGINE, "the cluster does not let go of the pod; does its node run?");
+        finish_kube_end(e, rc, &err);
+        return;
+    }
+    if (e->uid != NULL) {
+        task_later(e->tasks, AGAIN_MS, look_at_rest, e);
+        return;
+    }
+    e->uid = alloc_strdup(uid);
+    CLEANUP_FREE char *body = delete_body(uid);
+    struct kube_request request = {
+        .method = "DELETE", .path = e->path, .json = body, .total_ms = REMOVE_MS};
+    kube_api_call(e->api, &request, on_kube_deleted, e);
+}
+
+static void look_at_rest(void *arg)
+{
+    struct kube_end *e = arg;
+    struct kube_request request = {.method = "GET", .path = e->path, .total_ms = REMOVE_MS};
+    kube_api_call(e->api, &request, on_seen, e);
+}
+
+struct kube_end *kube_end_start(struct tasks *tasks, struct kube_api *api, const char *sandbox,
+                                const char *pod, kube_end_fn done, void *arg)
+{
+    struct kube_end *e = alloc_one(struct kube_end);
+    e->tasks = tasks;
+    e->api = api;
+    e->sandbox = alloc_strdup(sandbox);
+    e->path = kube_api_path(api, "pods", pod);
+    e->done = done;
+    e->arg = arg;
+    look_at_rest(e);
+    return e;
+}
+
+/* ---- what dead servers left ----------------------------------------------------------------- */
+
+struct kube_sweep {
+    struct kube_api *api;
+    size_t pending;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+void kube_sweep_free(struct kube_sweep *s)
+{
+    free(s);
+}
+
+bool kube_end_is_left(const cJSON *pod)
+{
+    struct kube_state state;
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json_get(pod, "metadata"), "annotations");
+    return kube_state_read(pod, &state, NULL) == 0 && state.kind != KUBE_STATE_RUNNING &&
+           owner_is_gone(item);
+}
+
+static void kube_count_down(struct kube_sweep *s)
+{
+    if (--s->pending == 0) {
+        void (*done)(void *) = s->done;
+        void *arg = s->arg;
+        kube_sweep_free(s);
+        done(arg);
+    }
+}
+
+static void on_kube_rest_removed(void *arg, int rc, const struct kube_reply *reply,
+                                 const struct err *err)
+{
+    if (rc < 0 && !reply->is_absent && reply->status != 409) {
+        log_warn("a pod of a server that is gone stays: %s", err->text);
+    }
+    kube_count_down(arg);
+}
+
+static void on_kube_listed(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+{
+    struct kube_sweep *s = arg;
+    const cJSON *items = rc == 0 ? json_get(reply->json, "items") : (const cJSON *)NULL;
+    const cJSON *pod;
+    if (rc < 0) {
+        log_debug("cannot look_at_rest for pods of servers that are gone: %s", err->text);
+    }
+    cJSON_ArrayForEach(pod, items)
+    {
+        const char *name = json_get_str(json_get(pod, "metadata"), "name");
+        const char *uid = kube_state_uid(pod);
+        if (name == NULL || !kube_is_label(name) || uid == NULL || s->pending > SWEEP_MAX ||
+            !kube_end_is_left(pod)) {
+            continue;
+        }
+        CLEANUP_FREE char *path = kube_api_path(s->api, "pods", name);
+        CLEANUP_FREE char *body = delete_body(uid);
+        struct kube_request request = {
+            .method = "DELETE", .path = path, .json = body, .total_ms = REMOVE_MS};
+        log_info("removing pod %s, which is nobody's any more", name);
+        s->pending++;
+        kube_api_call(s->api, &request, on_kube_rest_removed, s);
+    }
+    kube_count_down(s);
+}
+
+struct kube_sweep *kube_sweep_start(struct kube_api *api, void (*done)(void *arg), void *arg)
+{
+    struct kube_sweep *s = alloc_one(struct kube_sweep);
+    char host[KUBE_HOST_SIZE];
+    kube_pod_host(host);
+    CLEANUP_FREE char *labels =
+        alloc_printf(KUBE_LABEL_MANAGED "=" KUBE_MANAGED "," KUBE_LABEL_HOST "=%s", host);
+    CLEANUP_FREE char *escaped = http_escape(labels);
+    CLEANUP_FREE char *pods = kube_api_path(api, "pods", "");
+    CLEANUP_FREE char *path = alloc_printf("%s?labelSelector=%s&limit=200", pods, escaped);
+    struct kube_request request = {.method = "GET", .path = path, .total_ms = LIST_MS};
+    s->api = api;
+    s->done = done;
+    s->arg = arg;
+    s->pending = 1; /* the list itself */
+    kube_api_call(api, &request, on_kube_listed, s);
+    return s;
+}
