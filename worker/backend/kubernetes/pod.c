@@ -122,7 +122,7 @@ static void append_setting(cJSON *array, const char *flag, const char *value)
 
 static uint32_t user_of(const struct backend_spec *spec)
 {
-    return sandbox_uid_apart(spec->id, INT32_MAX); /* Kubernetes takes no larger number */
+    return sandbox_uid_apart(spec->id, (uint64_t)INT32_MAX + 1); /* Kubernetes takes no more */
 }
 
 static void add_program(cJSON *container, const struct backend_spec *spec,
