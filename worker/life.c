@@ -217,6 +217,8 @@ static void tell_gone(struct worker *w, bool killed)
     err_set(&err, ERR_GONE, "the sandbox has ended%s", killed ? ": it ran out of memory" : "");
     if (!killed && w->gone_cause.code != ERR_GONE) {
         err_set(&err, ERR_GONE, "the sandbox was ended: %s", w->gone_cause.text);
+    } else if (!killed && strncmp(w->gone_cause.text, BACKEND_ENDED, strlen(BACKEND_ENDED)) == 0) {
+        err = w->gone_cause;
     }
     log_error("sandbox %s: %s", w->setup->sandbox, err.text);
     agent_link_end(w->link, &err);

@@ -156,6 +156,10 @@ struct backend_usage {
 
 struct backend;
 
+/* A text of -ERR_GONE that begins with this says why in words for the sandbox's owner, who is told
+ * it as it is. */
+#define BACKEND_ENDED "the sandbox has ended: "
+
 /* rc is 0 or -ERR_*; err is valid when rc < 0. */
 typedef void (*backend_done_fn)(void *arg, int rc, const struct err *err, const char *hint);
 typedef void (*backend_create_fn)(void *arg, int rc, const struct backend_info *info,

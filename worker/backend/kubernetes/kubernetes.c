@@ -278,7 +278,7 @@ static int judge_pod(const struct kube *k, int rc, const struct kube_reply *repl
 {
     *state = (struct kube_state){.kind = KUBE_STATE_WAITING};
     if (reply->is_absent) {
-        return err_set(err, ERR_GONE, "the sandbox has ended: its pod was deleted");
+        return err_set(err, ERR_GONE, BACKEND_ENDED "its pod was deleted");
     }
     if (rc < 0) {
         *err = *failure;
@@ -289,7 +289,7 @@ static int judge_pod(const struct kube *k, int rc, const struct kube_reply *repl
         return rc;
     }
     if (!kube_state_is_of(reply->json, k->request.spec.id)) {
-        return err_set(err, ERR_GONE, "the sandbox has ended: its pod's name is another's");
+        return err_set(err, ERR_GONE, BACKEND_ENDED "its pod's name is another's");
     }
     if (state->kind == KUBE_STATE_ENDED || state->kind == KUBE_STATE_HOPELESS) {
         *err = state->err;
@@ -308,7 +308,7 @@ static void on_kube_found(void *arg, int rc, const struct kube_reply *reply,
     struct err err = ERR_INIT;
     rc = judge_pod(k, rc, reply, failure, &state, &err);
     if (rc == 0 && state.kind != KUBE_STATE_RUNNING) {
-        rc = err_set(&err, ERR_GONE, "the sandbox has ended: its pod never came to life");
+        rc = err_set(&err, ERR_GONE, BACKEND_ENDED "its pod never came to life");
     }
     fill_info(k, &info);
     k->attach_done(k->attach_arg, rc, rc == 0 ? &info : NULL, rc == 0 ? NULL : &err,

@@ -67,10 +67,10 @@ static void take_end(const cJSON *terminated, struct kube_state *s)
     clean(json_get_str(terminated, "message"), message, sizeof(message));
     s->kind = KUBE_STATE_ENDED;
     s->was_oom = strcmp(reason, "OOMKilled") == 0;
-    err_ignore(err_set(
-        &s->err, ERR_GONE, "the sandbox has ended: its container did (%s, exit code %d)%s%s",
-        reason[0] != '\0' ? reason : "no reason is known", json_is_int(code) ? code->valueint : -1,
-        message[0] != '\0' ? ": " : "", message));
+    err_ignore(err_set(&s->err, ERR_GONE, BACKEND_ENDED "its container did (%s, exit code %d)%s%s",
+                       reason[0] != '\0' ? reason : "no reason is known",
+                       json_is_int(code) ? code->valueint : -1, message[0] != '\0' ? ": " : "",
+                       message));
 }
 
 static const cJSON *container_state(const cJSON *status)
@@ -119,14 +119,14 @@ int kube_state_read(const cJSON *pod, struct kube_state *ret, struct err *err)
     clean(json_get_str(status, "message"), message, sizeof(message));
     if (over && reason[0] != '\0') { /* the pod's own reason says more than its container's */
         take_end(terminated, ret);
-        err_ignore(err_set(&ret->err, ERR_GONE, "the sandbox has ended: the cluster says %s%s%s",
-                           reason, message[0] != '\0' ? ": " : "", message));
+        err_ignore(err_set(&ret->err, ERR_GONE, BACKEND_ENDED "the cluster says %s%s%s", reason,
+                           message[0] != '\0' ? ": " : "", message));
     } else if (cJSON_IsObject(terminated) || over) {
         take_end(terminated, ret);
     } else if (json_get_str(metadata, "deletionTimestamp") != NULL) {
         ret->kind = KUBE_STATE_ENDED;
         err_ignore(err_set(&ret->err, ERR_GONE,
-                           "the sandbox has ended: somebody or the cluster is deleting its pod"));
+                           BACKEND_ENDED "somebody or the cluster is deleting its pod"));
     } else if (cJSON_IsObject(json_get(state, "running"))) {
         ret->kind = KUBE_STATE_RUNNING;
     } else if (cJSON_IsObject(json_get(state, "waiting"))) {
