@@ -115,15 +115,6 @@ static void print_tried(FILE *out, const struct view_list *tried)
     }
 }
 
-/* Of a backend on which nothing forbids it. */
-static struct view network_works(const char *backend)
-{
-    const struct backend_row *row = backend_row_find(backend);
-    return view_of(row == NULL || backend_row_has_packages(row)
-                       ? "can be had, so packages can be installed"
-                       : "can be had");
-}
-
 static void print_who(FILE *out, const char *backend, const struct msg_probed *p)
 {
     fprintf(out, "backend %s", backend);
@@ -151,7 +142,7 @@ static bool is_told_by_places(const struct msg_probed *p)
     return told;
 }
 
-static void print_rest(FILE *out, const char *backend, const struct msg_probed *p)
+static void print_rest(FILE *out, const struct msg_probed *p)
 {
     print_tried(out, &p->tried);
     if (p->version.len > 0) {
@@ -167,7 +158,7 @@ static void print_rest(FILE *out, const char *backend, const struct msg_probed *
         print_row(out, "doubt", p->doubt);
     }
     if (p->usable) {
-        print_row(out, "network", p->network.len > 0 ? p->network : network_works(backend));
+        print_row(out, "network", p->network.len > 0 ? p->network : view_of("can be had"));
     }
     print_unapplied(out, p);
 }
@@ -198,7 +189,7 @@ static void on_trial(void *arg, const char *backend, const struct msg_probed *p)
     print_who(who, backend, p);
     fclose(who);
     FILE *rest = text_stream(&f->rest, &f->rest_size);
-    print_rest(rest, backend, p);
+    print_rest(rest, p);
     fclose(rest);
 }
 
