@@ -1,0 +1,210 @@
+"""Clusters for tests of the backend `kubernetes`: the stand-in of the tests' own (kube_standin.mjs), or a real one.
+
+Both have the same face: `options` for a server, `prefix` before its command, `pods()`, `maps()`, `delete()`. Orders to misbehave
+are for the stand-in only. A real cluster is named by CLOISTER_KUBE, a directory with run/kubeconfig and run/pid, a process in whose
+network namespace the API server is reached, and bin/kubectl; its image is CLOISTER_KUBE_IMAGE.
+"""
+
+import atexit
+import base64
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import threading
+
+import certificates
+import mcp
+from tap import skip_all
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROLE = os.path.join(HERE, "..", "..", "..", "contrib", "kubernetes", "role.yaml")
+NAMESPACE = "cloister"  # that of role.yaml
+ACCOUNT = "cloister"
+MANAGED = "app.kubernetes.io/managed-by"
+IMAGE = "cloister-test/root:1"
+DIRECTORY = os.environ.get("CLOISTER_KUBE")
+
+
+def missing():
+    """What the stand-in lacks on this machine, or None."""
+    clients = os.environ.get("CLOISTER_CLIENTS", "")
+    if os.geteuid() != 0:
+        return "only root can make the namespaces of pods"
+    if not os.path.isdir(os.path.join(clients, "node_modules", "ws")):
+        return "the package ws is not installed (contrib/test does that)"
+    for each in ("setpriv", "unshare", "nsenter", "pivot_root", "ip"):
+        if shutil.which(each) is None:
+            return f"no {each} here"
+    tried = subprocess.run(["unshare", "-m", "-p", "-n", "-u", "-i", "-f", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True, check=False)
+    return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else None
+
+
+def config(server, user, namespace=NAMESPACE, **cluster):
+    """A kubeconfig, which is JSON, as YAML may be."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": namespace}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "u", "user": user}],
+    }
+
+
+class Cluster:
+    """What both have."""
+
+    is_real = False
+    prefix = ()
+
+    def __init__(self):
+        self.directory = mcp.temporary_directory()
+        self.count = 0
+
+    def write(self, content, name=None):
+        """Writes a kubeconfig (text, or what becomes JSON) and returns its path."""
+        self.count += 1
+        path = os.path.join(self.directory, name or f"kubeconfig-{self.count}")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content if isinstance(content, str) else json.dumps(content))
+        os.chmod(path, 0o600)
+        return path
+
+    @property
+    def options(self):
+        return ["--backend", "kubernetes", "--engine", self.kubeconfig, "--image", self.image]
+
+    def server(self, *options, **how):
+        return mcp.Server(*self.options, *options, prefix=self.prefix, **how)
+
+    def doctor(self, kubeconfig=None, **env):
+        options = ["--backend", "kubernetes", "--engine", kubeconfig or self.kubeconfig, "--image", self.image]
+        environment = {**os.environ, **env}
+        return subprocess.run([*self.prefix, os.environ["CLOISTER"], *options, "doctor"], env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    def pods(self):
+        """Those that a server of ours has made."""
+        return [pod for pod in self.objects("pods") if MANAGED in pod["metadata"].get("labels", {})]
+
+    def pod_of(self, sandbox):
+        """The pod of a sandbox, None if there is none."""
+        found = [pod for pod in self.pods() if sandbox in json.dumps(pod["metadata"])]
+        return found[0] if found else None
+
+
+class Standin(Cluster):
+    """kube_standin.mjs in a process."""
+
+    image = IMAGE
+
+    def __init__(self):
+        super().__init__()
+        self.token = secrets.token_hex(16)
+        self.certificate, self.key = certificates.certificate(self.directory, "apiserver")
+        self.client_certificate, self.client_key = certificates.certificate(self.directory, "somebody")
+        pods = os.path.join(self.directory, "pods")
+        os.mkdir(pods)
+        own = os.path.join(os.environ["CLOISTER_CLIENTS"], "node_modules", ".bin", "node")
+        node = own if os.path.exists(own) else "node"
+        command = [node, os.path.join(HERE, "kube_standin.mjs"), pods, self.certificate, self.key, self.client_certificate]
+        self.lock = threading.Lock()
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # pylint: disable=consider-using-with
+        atexit.register(self.close)
+        self.port = json.loads(self.process.stdout.readline())["port"]
+        self.order(tokens={self.token: self.user})
+        self.kubeconfig = self.write(self.config())
+
+    user = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+
+    @property
+    def url(self):
+        return f"https://127.0.0.1:{self.port}"
+
+    def config(self, user=None, **cluster):
+        return config(self.url, user or {"token": self.token}, **(cluster or {"certificate-authority": self.certificate}))
+
+    def order(self, **what):
+        with self.lock:
+            self.process.stdin.write(json.dumps(what) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
+
+    def fault(self, method, path, do, **more):
+        """The next request like that goes wrong, see kube_standin.mjs."""
+        self.order(fault={"method": method, "path": path, "do": do, "times": 1, **more})
+
+    def calm(self):
+        """No more faults."""
+        self.order(calm=True)
+
+    def hits(self):
+        """How often each fault has occurred."""
+        return [fault.get("hits", 0) for fault in self.order(ask="faults")]
+
+    def requests(self):
+        return self.order(ask="requests")
+
+    def objects(self, kind):
+        return self.order(ask="objects")[kind]
+
+    def end_pod(self, pod, how, **more):
+        """Ends it from outside: evicted, memory, or deleted."""
+        self.order(end={"namespace": pod["metadata"]["namespace"], "name": pod["metadata"]["name"], "how": how, **more})
+
+    def delete(self, pod):
+        self.end_pod(pod, "deleted")
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            self.process.wait(60)
+
+
+class Real(Cluster):
+    """A cluster that somebody has started, with the rights of role.yaml only."""
+
+    is_real = True
+    image = os.environ.get("CLOISTER_KUBE_IMAGE", IMAGE)
+
+    def __init__(self):
+        super().__init__()
+        with open(os.path.join(DIRECTORY, "run", "pid"), encoding="utf-8") as file:
+            self.prefix = ("nsenter", "-t", file.read().strip(), "-n")
+        self.kubectl("apply", "-f", ROLE)
+        self.certificate = os.path.join(DIRECTORY, "run", "certs", "apiserver.crt")
+        admin = json.loads(self.kubectl("config", "view", "--raw", "-o", "json"))
+        self.url = admin["clusters"][0]["cluster"]["server"]
+        request = json.dumps({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {"expirationSeconds": 7200}})
+        made = self.kubectl("create", "--raw", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token", "-f", "-", text=request)
+        self.token = json.loads(made)["status"]["token"]
+        self.kubeconfig = self.write(config(self.url, {"token": self.token}, **{"certificate-authority": self.certificate}))
+
+    def kubectl(self, *words, text=None):
+        command = [*self.prefix, os.path.join(DIRECTORY, "bin", "kubectl"), "--kubeconfig", os.path.join(DIRECTORY, "run", "kubeconfig"), *words]
+        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=300, check=True).stdout
+
+    def objects(self, kind):
+        return json.loads(self.kubectl("-n", NAMESPACE, "get", kind, "-o", "json"))["items"]
+
+    def delete(self, pod):
+        self.kubectl("-n", NAMESPACE, "delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
+
+
+def started():
+    """The cluster of this run; skips the file where there can be none."""
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        os.environ.pop(variable, None)
+    if DIRECTORY:
+        return Real()
+    reason = missing()
+    if reason:
+        skip_all(f"no stand-in for a cluster: {reason}")
+    return Standin()
+
+
+def pem(path):
+    """A file as the *-data members of a kubeconfig have it."""
+    with open(path, "rb") as file:
+        return base64.b64encode(file.read()).decode()

@@ -1,0 +1,564 @@
+// A small API server of the tests' own, for the backend `kubernetes`: what a real one says to what the backend asks, and faults on order. Its
+// WebSockets are those of the package `ws`, so that nothing here shares code with what it tests. Pods really run (kube_pods.mjs).
+//
+//   node kube_standin.mjs DIRECTORY CERTIFICATE KEY CLIENT-CA
+//
+// It prints {"port": N}, then takes one order a line on stdin and prints one answer a line: {"tokens": {…}}, {"deny": […]}, {"protocols": […]},
+// {"fault": {…}}, {"pods": {…}}, {"cut": N}, {"end": {…}}, {"ask": what}. It ends, with all its pods, when its stdin does. Faults are rules:
+//
+//   {"method", "path": a regular expression, "skip": N, "times": N, "do": what, …}
+//
+// where `do` is `status` (with code, reason, message, headers), `garbage`, `huge`, `endless`, `hang`, `reset`, `unanswered` (done, and the
+// connection is closed without an answer), or for an exec `cut` (in the middle of a frame, after `bytes` of output).
+
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Pods } from './kube_pods.mjs';
+
+const { WebSocketServer } = createRequire(join(process.env.CLOISTER_CLIENTS, 'package.json'))('ws');
+const [directory, certificate, key, clientCa] = process.argv.slice(2);
+
+const GROUPS = { pods: ['', 'v1', 'Pod'], configmaps: ['', 'v1', 'ConfigMap'], networkpolicies: ['networking.k8s.io', 'v1', 'NetworkPolicy'], leases: ['coordination.k8s.io', 'v1', 'Lease'] };
+const MOST_BYTES = 3 * 2 ** 20; // of a request; the real limit
+const MAP_BYTES = 2 ** 20;
+const HUGE_BYTES = 200 * 2 ** 20;
+const FRAME_BYTES = 16384;
+const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const LABEL_VALUE = /^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$/;
+const LABEL_KEY = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+
+const objects = new Map(); // by kind/namespace/name
+const streams = new Set(); // of exec, with cut()
+const requests = []; // {method, path, code, user}
+let tokens = {}; // token: user
+let denied = []; // "create pods/exec"
+let protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
+let faults = [];
+let podFaults = { times: 0 };
+let version = 1;
+
+const at = (kind, namespace, name) => `${kind}/${namespace}/${name}`;
+const pods = new Pods(directory, (kind, namespace, name) => objects.get(at(kind, namespace, name)), touched);
+
+function touched(object) {
+    version += 1;
+    object.metadata.resourceVersion = String(version);
+}
+
+/** A failure as an API server reports it. */
+class Failure extends Error {
+    constructor(code, reason, message, headers = {}, details = undefined) {
+        super(message);
+        this.code = code;
+        this.headers = headers;
+        this.body = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, details, code };
+    }
+}
+
+// ---- who asks, and what they may ----
+
+function userOf(request) {
+    const peer = request.socket.authorized && request.socket.getPeerCertificate();
+    if (peer?.subject?.CN) {
+        return peer.subject.CN;
+    }
+    const [, token] = /^Bearer (.+)$/.exec(request.headers.authorization ?? '') ?? [];
+    if (token === undefined || !Object.hasOwn(tokens, token)) {
+        throw new Failure(401, 'Unauthorized', 'Unauthorized');
+    }
+    return tokens[token];
+}
+
+function demand(user, verb, resource, namespace, name) {
+    if (denied.includes(`${verb} ${resource}`)) {
+        const group = GROUPS[resource]?.[0] ?? '';
+        const what = `${resource}${name ? ` "${name}"` : ''} is forbidden: User "${user}" cannot ${verb} resource "${resource}" in API group "${group}" in the namespace "${namespace}"`;
+        throw new Failure(403, 'Forbidden', what);
+    }
+}
+
+// ---- objects ----
+
+function check(kind, object, namespace) {
+    const name = object?.metadata?.name ?? '';
+    const wrong = (field, why) => {
+        const message = `${GROUPS[kind][2]} "${name}" is invalid: ${field}: Invalid value: ${why}`;
+        throw new Failure(422, 'Invalid', message, {}, { name, kind: GROUPS[kind][2], causes: [{ reason: 'FieldValueInvalid', message: why, field }] });
+    };
+    if (!NAME.test(name) || name.length > 253) {
+        wrong('metadata.name', `"${name}"`);
+    }
+    if (object.kind !== GROUPS[kind][2]) {
+        throw new Failure(400, 'BadRequest', `${object.kind} in version "${object.apiVersion}" cannot be handled as a ${GROUPS[kind][2]}`);
+    }
+    if (object.metadata.namespace !== undefined && object.metadata.namespace !== namespace) {
+        throw new Failure(400, 'BadRequest', 'the namespace of the provided object does not match the namespace sent on the request');
+    }
+    for (const [label, value] of Object.entries(object.metadata.labels ?? {})) {
+        if (!LABEL_KEY.test(label)) {
+            wrong('metadata.labels', `"${label}": name part must consist of alphanumeric characters`);
+        }
+        if (typeof value !== 'string' || value.length > 63 || !LABEL_VALUE.test(value)) {
+            wrong('metadata.labels', `"${value}": a valid label must be an empty string or consist of alphanumeric characters`);
+        }
+    }
+    for (const [, value] of Object.entries(object.metadata.annotations ?? {})) {
+        if (typeof value !== 'string') {
+            throw new Failure(400, 'BadRequest', 'annotations are strings');
+        }
+    }
+    if (kind === 'configmaps') {
+        const parts = [...Object.values(object.data ?? {}).map((v) => Buffer.byteLength(v)), ...Object.values(object.binaryData ?? {}).map((v) => Buffer.from(v, 'base64').length)];
+        if (parts.reduce((sum, n) => sum + n, 0) > MAP_BYTES) {
+            throw new Failure(422, 'Invalid', `ConfigMap "${name}" is invalid: []: Too long: must have at most 1048576 bytes`);
+        }
+    }
+    if (kind === 'pods') {
+        checkPod(object, wrong);
+    }
+}
+
+function checkPod(pod, wrong) {
+    const { spec } = pod;
+    if (!spec?.containers?.length) {
+        wrong('spec.containers', 'Required value');
+    }
+    const volumes = new Set((spec.volumes ?? []).map((v) => v.name));
+    for (const container of spec.containers) {
+        if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(container.name ?? '') || !container.image) {
+            wrong('spec.containers[0]', `name "${container.name}", image "${container.image}"`);
+        }
+        for (const mount of container.volumeMounts ?? []) {
+            if (!volumes.has(mount.name) || mount.mountPath?.includes(':') || !mount.mountPath) {
+                wrong('spec.containers[0].volumeMounts', `"${mount.name}" at "${mount.mountPath}"`);
+            }
+        }
+        for (const each of container.env ?? []) {
+            if (typeof each.value !== 'string' && each.valueFrom === undefined) {
+                throw new Failure(400, 'BadRequest', 'Pod in version "v1" cannot be handled as a Pod: v1.EnvVar.Value: ReadString: expects " or n');
+            }
+        }
+    }
+    if (spec.dnsPolicy === 'None' && !spec.dnsConfig?.nameservers?.length) {
+        wrong('spec.dnsConfig.nameservers', 'must provide at least one DNS nameserver when `dnsPolicy` is None');
+    }
+}
+
+function create(kind, namespace, object) {
+    check(kind, object, namespace);
+    const { name } = object.metadata;
+    const place = at(kind, namespace, name);
+    if (objects.has(place)) {
+        throw new Failure(409, 'AlreadyExists', `${kind} "${name}" already exists`, {}, { name, kind });
+    }
+    object.metadata = { ...object.metadata, namespace, uid: randomUUID(), creationTimestamp: new Date().toISOString().replace(/\.\d+/, '') };
+    touched(object);
+    objects.set(place, object);
+    if (kind === 'pods') {
+        const { image, do: what } = podFaults;
+        const hits = podFaults.times > 0 && (image === undefined || object.spec.containers.some((c) => c.image === image));
+        podFaults.times -= hits ? 1 : 0;
+        pods.start(object, hits ? what : undefined);
+    }
+    return object;
+}
+
+function get(kind, namespace, name) {
+    const found = objects.get(at(kind, namespace, name));
+    if (!found) {
+        throw new Failure(404, 'NotFound', `${kind} "${name}" not found`, {}, { name, kind });
+    }
+    return found;
+}
+
+function matches(object, selector) {
+    return selector.split(/,(?![^(]*\))/).every((part) => {
+        const labels = object.metadata.labels ?? {};
+        const set = /^\s*([^\s!=]+)\s+(in|notin)\s+\(([^)]*)\)\s*$/.exec(part);
+        if (set) {
+            return set[3].split(',').map((v) => v.trim()).includes(labels[set[1]]) === (set[2] === 'in');
+        }
+        const [, name, relation, value] = /^\s*(!?[^\s!=]+)\s*(==|!=|=)?\s*(.*?)\s*$/.exec(part);
+        if (!relation) {
+            return name.startsWith('!') ? !(name.slice(1) in labels) : name in labels;
+        }
+        return (labels[name] === value) === (relation !== '!=');
+    });
+}
+
+function list(kind, namespace, query) {
+    const selector = query.get('labelSelector');
+    const field = /^metadata\.name=(.*)$/.exec(query.get('fieldSelector') ?? '');
+    return [...objects.entries()].filter(([place]) => place.startsWith(`${kind}/${namespace}/`)).map(([, object]) => object)
+        .filter((object) => (!selector || matches(object, selector)) && (!field || object.metadata.name === field[1]));
+}
+
+function remove(kind, object, options) {
+    const { namespace, name, uid } = object.metadata;
+    if (options?.preconditions?.uid && options.preconditions.uid !== uid) {
+        throw new Failure(409, 'Conflict', `Operation cannot be fulfilled on ${kind} "${name}": Precondition failed: UID in precondition: ${options.preconditions.uid}, UID in object meta: ${uid}`);
+    }
+    const drop = () => {
+        if (objects.get(at(kind, namespace, name)) === object) {
+            objects.delete(at(kind, namespace, name));
+        }
+    };
+    if (kind !== 'pods') {
+        drop();
+        return;
+    }
+    const seconds = options?.gracePeriodSeconds ?? object.spec.terminationGracePeriodSeconds ?? 30;
+    object.metadata.deletionTimestamp = new Date().toISOString().replace(/\.\d+/, '');
+    object.metadata.deletionGracePeriodSeconds = seconds;
+    touched(object);
+    if (seconds === 0) { // a real one forgets it at once, and the kubelet then ends it
+        drop();
+    }
+    pods.remove(object, seconds, drop);
+}
+
+function patch(kind, object, change) {
+    const wanted = change.metadata?.resourceVersion;
+    if (wanted !== undefined && wanted !== object.metadata.resourceVersion) {
+        throw new Failure(409, 'Conflict', `Operation cannot be fulfilled on ${kind} "${object.metadata.name}": the object has been modified; please apply your changes to the latest version and try again`);
+    }
+    const merge = (into, from) => {
+        for (const [name, value] of Object.entries(from)) {
+            if (value === null) {
+                delete into[name];
+            } else if (typeof value === 'object' && !Array.isArray(value)) {
+                into[name] = merge(into[name] ?? {}, value);
+            } else {
+                into[name] = value;
+            }
+        }
+        return into;
+    };
+    merge(object, change);
+    touched(object);
+    return object;
+}
+
+// ---- requests ----
+
+async function bodyOf(request) {
+    const parts = [];
+    let size = 0;
+    for await (const part of request) {
+        size += part.length;
+        if (size > MOST_BYTES) {
+            throw new Failure(413, 'RequestEntityTooLarge', 'Request entity too large: limit is 3145728');
+        }
+        parts.push(part);
+    }
+    if (!size) {
+        return undefined;
+    }
+    try {
+        return JSON.parse(Buffer.concat(parts));
+    } catch {
+        throw new Failure(400, 'BadRequest', 'the object provided is unrecognized (must be of type JSON)');
+    }
+}
+
+const OBJECT_PATH = /^\/(?:api|apis\/([^/]+))\/(v1)\/namespaces\/([^/]+)\/([a-z]+)(?:\/([^/]+))?$/;
+const REVIEW = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
+
+async function answer(request, url) {
+    const user = userOf(request);
+    const body = await bodyOf(request);
+    if (url.pathname === '/version') {
+        return [200, { major: '1', minor: '20+', gitVersion: 'v1.20.2-standin', platform: 'linux/amd64' }];
+    }
+    if (url.pathname === REVIEW && request.method === 'POST') {
+        const { verb, resource, subresource } = body.spec.resourceAttributes;
+        const what = `${verb} ${resource}${subresource ? `/${subresource}` : ''}`;
+        return [201, { kind: 'SelfSubjectAccessReview', apiVersion: 'authorization.k8s.io/v1', metadata: {}, spec: body.spec, status: { allowed: !denied.includes(what) } }];
+    }
+    if (url.pathname === '/apis/node.k8s.io/v1/runtimeclasses') {
+        return [200, { kind: 'RuntimeClassList', apiVersion: 'node.k8s.io/v1', metadata: {}, items: [] }];
+    }
+    const space = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(url.pathname);
+    if (space && request.method === 'GET') {
+        return [200, { kind: 'Namespace', apiVersion: 'v1', metadata: { name: space[1] }, status: { phase: 'Active' } }];
+    }
+    const [, group = '', apiVersion, namespace, kind, name] = OBJECT_PATH.exec(url.pathname) ?? [];
+    if (!GROUPS[kind] || GROUPS[kind][0] !== group) {
+        throw new Failure(404, 'NotFound', 'the server could not find the requested resource');
+    }
+    const verb = { GET: name ? 'get' : 'list', POST: 'create', PATCH: 'patch', PUT: 'update', DELETE: name ? 'delete' : 'deletecollection' }[request.method];
+    demand(user, verb, kind, namespace, name);
+    if (verb === 'create') {
+        return [201, create(kind, namespace, body)];
+    }
+    if (verb === 'get') {
+        return [200, get(kind, namespace, name)];
+    }
+    const listKind = { kind: `${GROUPS[kind][2]}List`, apiVersion: `${group ? `${group}/` : ''}${apiVersion}`, metadata: { resourceVersion: String(version) } };
+    if (verb === 'list') {
+        return [200, { ...listKind, items: list(kind, namespace, url.searchParams) }];
+    }
+    if (verb === 'patch') {
+        return [200, patch(kind, get(kind, namespace, name), body)];
+    }
+    if (verb === 'delete') {
+        const object = get(kind, namespace, name);
+        remove(kind, object, body ?? {});
+        return [200, kind === 'pods' ? object : { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details: { name, kind, uid: object.metadata.uid } }];
+    }
+    if (verb === 'deletecollection') {
+        const items = list(kind, namespace, url.searchParams);
+        items.forEach((object) => remove(kind, object, body ?? {}));
+        return [200, { ...listKind, items }];
+    }
+    throw new Failure(405, 'MethodNotAllowed', 'the server does not allow this method on the requested resource');
+}
+
+/** The rule for this request, if it is its turn. */
+function faultOf(request) {
+    for (const rule of faults) {
+        if ((rule.method ?? request.method) !== request.method || !new RegExp(rule.path ?? '').test(request.url)) {
+            continue;
+        }
+        if (rule.skip > 0) {
+            rule.skip -= 1;
+        } else if (rule.times === undefined || rule.times > 0) {
+            rule.times = rule.times === undefined ? undefined : rule.times - 1;
+            rule.hits = (rule.hits ?? 0) + 1;
+            return rule;
+        }
+    }
+    return undefined;
+}
+
+function note(request, code) {
+    requests.push({ method: request.method, path: request.url, code });
+}
+
+/** True if the fault was the whole answer. */
+function misbehave(rule, request, response) {
+    const head = { 'Content-Type': 'application/json' };
+    request.resume();
+    switch (rule.do) {
+        case 'status': {
+            const failure = new Failure(rule.code, rule.reason, rule.message ?? rule.reason);
+            response.writeHead(rule.code, { ...head, ...rule.headers }).end(JSON.stringify(failure.body));
+            return true;
+        }
+        case 'garbage':
+            response.writeHead(200, head).end('{"kind": "Pod", "metadata": {"name": \u0001]]]');
+            return true;
+        case 'huge':
+        case 'endless': {
+            response.writeHead(200, head);
+            response.write('{"kind": "Pod", "padding": "');
+            let left = rule.do === 'huge' ? HUGE_BYTES : Infinity;
+            const more = () => {
+                while (left > 0 && !response.destroyed) {
+                    left -= 65536;
+                    if (!response.write('x'.repeat(65536))) {
+                        return;
+                    }
+                }
+                response.end('"}');
+            };
+            response.on('drain', more);
+            more();
+            return true;
+        }
+        case 'hang':
+            return true;
+        case 'reset':
+            response.destroy();
+            return true;
+        default:
+            return false;
+    }
+}
+
+const server = createServer({ cert: readFileSync(certificate), key: readFileSync(key), ca: clientCa ? readFileSync(clientCa) : undefined, requestCert: !!clientCa, rejectUnauthorized: false }, async (request, response) => {
+    const url = new URL(request.url, 'https://standin');
+    const rule = faultOf(request);
+    if (rule && misbehave(rule, request, response)) {
+        note(request, rule.code ?? rule.do);
+        return;
+    }
+    let code;
+    let body;
+    let headers = {};
+    try {
+        [code, body] = await answer(request, url);
+    } catch (failure) {
+        if (!(failure instanceof Failure)) {
+            throw failure;
+        }
+        ({ code, body, headers } = failure);
+    }
+    note(request, code);
+    if (rule?.do === 'unanswered') {
+        response.destroy();
+        return;
+    }
+    response.writeHead(code, { 'Content-Type': 'application/json', ...headers }).end(JSON.stringify(body));
+});
+
+// ---- exec ----
+
+const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false, handleProtocols: (offered) => protocols.find((p) => offered.has(p)) ?? false });
+
+function refuse(request, socket, failure) {
+    note(request, failure.code);
+    const text = JSON.stringify(failure.body);
+    socket.end(`HTTP/1.1 ${failure.code} ${failure.body.reason}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`);
+}
+
+server.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => socket.destroy());
+    const url = new URL(request.url, 'https://standin');
+    const rule = faultOf(request);
+    try {
+        if (rule?.do === 'status') {
+            throw new Failure(rule.code, rule.reason, rule.message ?? rule.reason);
+        }
+        if (rule?.do === 'hang') {
+            return;
+        }
+        if (rule?.do === 'reset') {
+            socket.destroy();
+            return;
+        }
+        const user = userOf(request);
+        const [, namespace, name] = /^\/api\/v1\/namespaces\/([^/]+)\/pods\/([^/]+)\/exec$/.exec(url.pathname) ?? [];
+        if (!name) {
+            throw new Failure(404, 'NotFound', 'the server could not find the requested resource');
+        }
+        demand(user, 'get', 'pods/exec', namespace, name);
+        demand(user, 'create', 'pods/exec', namespace, name);
+        const pod = get('pods', namespace, name);
+        const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((p) => p.trim());
+        if (!protocols.some((p) => offered.includes(p))) {
+            throw new Failure(403, 'Forbidden', `unable to upgrade: unable to negotiate protocol: client supports ${offered}`);
+        }
+        if (url.searchParams.get('container') && !pod.spec.containers.some((c) => c.name === url.searchParams.get('container'))) {
+            throw new Failure(400, 'BadRequest', `container ${url.searchParams.get('container')} is not valid for pod ${name}`);
+        }
+        const child = pods.exec(pod, url.searchParams.getAll('command'));
+        if (!child) {
+            throw new Failure(500, 'InternalError', `error dialing backend: container not found ("${pod.spec.containers[0].name}")`);
+        }
+        note(request, 101);
+        sockets.handleUpgrade(request, socket, head, (ws) => carry(ws, child, rule?.do === 'cut' ? rule : undefined));
+    } catch (failure) {
+        if (!(failure instanceof Failure)) {
+            throw failure;
+        }
+        refuse(request, socket, failure);
+    }
+});
+
+/** Half of a frame of 4096 bytes, and the end of the connection. */
+function cut(ws, socket) {
+    socket.write(Buffer.concat([Buffer.from([0x82, 126, 0x10, 0x00, 1]), Buffer.alloc(100, 'x')]), () => socket.destroy());
+    ws.isCut = true;
+}
+
+/** Joins a WebSocket with the stdin, stdout, stderr and exit status of a process. */
+function carry(ws, child, rule) {
+    const socket = ws._socket;
+    const stream = { cut: () => cut(ws, socket) };
+    let left = rule?.bytes ?? Infinity;
+    streams.add(stream);
+    [1, 2].forEach((channel) => ws.send(Buffer.from([channel])));
+    const pass = (channel, output) => output.on('data', (data) => {
+        for (let from = 0; from < data.length && !ws.isCut; from += FRAME_BYTES) {
+            const part = data.subarray(from, Math.min(from + FRAME_BYTES, from + left));
+            left -= part.length;
+            output.pause();
+            ws.send(Buffer.concat([Buffer.from([channel]), part]), () => output.resume());
+            if (left <= 0) {
+                cut(ws, socket);
+            }
+        }
+    });
+    pass(1, child.stdout);
+    pass(2, child.stderr);
+    child.stdin.on('error', () => {}); // it has ended, which its exit tells
+    ws.on('error', () => {}); // its close follows
+    ws.on('message', (data) => {
+        if (data[0] === 0 && data.length > 1) {
+            if (!child.stdin.write(data.subarray(1))) {
+                ws.pause();
+                child.stdin.once('drain', () => ws.resume());
+            }
+        } else if (data[0] === 255 && data[1] === 0 && ws.protocol.startsWith('v5')) {
+            child.stdin.end();
+        }
+    });
+    ws.on('close', () => {
+        streams.delete(stream);
+        child.stdin.end(); // as a kubelet does: the process itself is not killed
+        child.stdout.resume();
+        child.stderr.resume();
+    });
+    child.on('close', (code, signal) => {
+        const status = code === 0 ? { metadata: {}, status: 'Success' } : { metadata: {}, status: 'Failure', reason: 'NonZeroExitCode', message: `command terminated with non-zero exit code: Error executing in Docker Container: ${code ?? signal}`,
+            details: { causes: [{ reason: 'ExitCode', message: String(code ?? 137) }] } };
+        if (!ws.isCut && ws.readyState === ws.OPEN) {
+            ws.send(Buffer.concat([Buffer.from([3]), Buffer.from(JSON.stringify(status))]));
+            ws.close(1000);
+        }
+    });
+}
+
+// ---- orders ----
+
+function obey(order) {
+    const pod = () => objects.get(at('pods', order.end.namespace, order.end.name));
+    if (order.tokens) {
+        tokens = order.tokens;
+    } else if (order.deny) {
+        denied = order.deny;
+    } else if (order.protocols) {
+        protocols = order.protocols;
+    } else if (order.fault) {
+        faults.push(order.fault);
+    } else if (order.calm) {
+        faults = [];
+        podFaults = { times: 0 };
+        denied = [];
+    } else if (order.pods) {
+        podFaults = { times: 1, ...order.pods };
+    } else if (order.cut) {
+        const count = streams.size;
+        streams.forEach((stream) => stream.cut());
+        return { count };
+    } else if (order.end) {
+        if (order.end.how === 'evicted') {
+            pods.fail(pod(), 'Evicted', 'The node was low on resource: ephemeral-storage.');
+        } else if (order.end.how === 'memory') {
+            pods.runOutOfMemory(pod());
+        } else {
+            remove('pods', pod(), { gracePeriodSeconds: order.end.seconds ?? 0 });
+        }
+    } else if (order.ask === 'objects') {
+        return Object.fromEntries(Object.keys(GROUPS).map((kind) => [kind, [...objects].filter(([place]) => place.startsWith(`${kind}/`)).map(([, object]) => object)]));
+    } else if (order.ask === 'requests') {
+        return requests;
+    } else if (order.ask === 'faults') {
+        return faults;
+    } else if (order.ask === 'logs') {
+        return pods.logs();
+    } else if (order.ask === 'streams') {
+        return { count: streams.size };
+    } else {
+        return { problem: 'no such order' };
+    }
+    return {};
+}
+
+server.listen(0, '127.0.0.1', () => console.log(JSON.stringify({ port: server.address().port })));
+createInterface({ input: process.stdin }).on('line', (line) => console.log(JSON.stringify(obey(JSON.parse(line))))).on('close', () => process.exit(0));
