@@ -9,6 +9,7 @@ import atexit
 import base64
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -39,6 +40,13 @@ def missing():
             return f"no {each} here"
     tried = subprocess.run(["unshare", "-m", "-p", "-n", "-u", "-i", "-f", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True, check=False)
     return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else None
+
+
+def rights():
+    """What role.yaml allows, as "create pods/exec"."""
+    with open(ROLE, encoding="utf-8") as file:
+        rules = re.findall(r"resources: \[([^]]*)\]\n +verbs: \[([^]]*)\]", file.read())
+    return [f"{verb} {resource}" for resources, verbs in rules for resource in resources.split(", ") for verb in verbs.split(", ")]
 
 
 def config(server, user, namespace=NAMESPACE, **cluster):
@@ -88,6 +96,10 @@ class Cluster:
         """Those that a server of ours has made."""
         return [pod for pod in self.objects("pods") if MANAGED in pod["metadata"].get("labels", {})]
 
+    def pods_of(self, runtime_dir):
+        """Names of the pods of a server, by its runtime directory."""
+        return [pod["metadata"]["name"] for pod in self.pods() if f"{runtime_dir}/" in json.dumps(pod["metadata"])]
+
     def pod_of(self, sandbox):
         """The pod of a sandbox, None if there is none."""
         found = [pod for pod in self.pods() if sandbox in json.dumps(pod["metadata"])]
@@ -114,6 +126,7 @@ class Standin(Cluster):
         atexit.register(self.close)
         self.port = json.loads(self.process.stdout.readline())["port"]
         self.order(tokens={self.token: self.user})
+        self.order(allow=rights())
         self.kubeconfig = self.write(self.config())
 
     user = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"

@@ -3,8 +3,9 @@
 //
 //   node kube_standin.mjs DIRECTORY CERTIFICATE KEY CLIENT-CA
 //
-// It prints {"port": N}, then takes one order a line on stdin and prints one answer a line: {"tokens": {…}}, {"deny": […]}, {"protocols": […]},
-// {"fault": {…}}, {"pods": {…}}, {"cut": N}, {"end": {…}}, {"ask": what}. It ends, with all its pods, when its stdin does. Faults are rules:
+// It prints {"port": N}, then takes one order a line on stdin and prints one answer a line: {"tokens": {…}}, {"allow": […]}, {"deny": […]},
+// {"release": N}, {"fault": {…}}, {"pods": {…}}, {"cut": true}, {"end": {…}}, {"calm": true}, {"ask": what}.
+// It ends, with all its pods, when its stdin does. Faults are rules:
 //
 //   {"method", "path": a regular expression, "skip": N, "times": N, "do": what, …}
 //
@@ -35,7 +36,9 @@ const objects = new Map(); // by kind/namespace/name
 const streams = new Set(); // of exec, with cut()
 const requests = []; // {method, path, code, user}
 let tokens = {}; // token: user
-let denied = []; // "create pods/exec"
+let allowed = []; // "create pods/exec"
+let denied = []; // of these, for a while
+let release = 36; // the minor version; since 35 an exec is a creation, too
 let protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
 let faults = [];
 let podFaults = { times: 0 };
@@ -73,8 +76,12 @@ function userOf(request) {
     return tokens[token];
 }
 
+function may(what) {
+    return allowed.includes(what) && !denied.includes(what);
+}
+
 function demand(user, verb, resource, namespace, name) {
-    if (denied.includes(`${verb} ${resource}`)) {
+    if (!may(`${verb} ${resource}`)) {
         const group = GROUPS[resource]?.[0] ?? '';
         const what = `${resource}${name ? ` "${name}"` : ''} is forbidden: User "${user}" cannot ${verb} resource "${resource}" in API group "${group}" in the namespace "${namespace}"`;
         throw new Failure(403, 'Forbidden', what);
@@ -272,12 +279,12 @@ async function answer(request, url) {
     const user = userOf(request);
     const body = await bodyOf(request);
     if (url.pathname === '/version') {
-        return [200, { major: '1', minor: '20+', gitVersion: 'v1.20.2-standin', platform: 'linux/amd64' }];
+        return [200, { major: '1', minor: `${release}+`, gitVersion: `v1.${release}.2-standin`, platform: 'linux/amd64' }];
     }
     if (url.pathname === REVIEW && request.method === 'POST') {
         const { verb, resource, subresource } = body.spec.resourceAttributes;
         const what = `${verb} ${resource}${subresource ? `/${subresource}` : ''}`;
-        return [201, { kind: 'SelfSubjectAccessReview', apiVersion: 'authorization.k8s.io/v1', metadata: {}, spec: body.spec, status: { allowed: !denied.includes(what) } }];
+        return [201, { kind: 'SelfSubjectAccessReview', apiVersion: 'authorization.k8s.io/v1', metadata: {}, spec: body.spec, status: { allowed: may(what) } }];
     }
     if (url.pathname === '/apis/node.k8s.io/v1/runtimeclasses') {
         return [200, { kind: 'RuntimeClassList', apiVersion: 'node.k8s.io/v1', metadata: {}, items: [] }];
@@ -296,7 +303,9 @@ async function answer(request, url) {
         return [201, create(kind, namespace, body)];
     }
     if (verb === 'get') {
-        return [200, get(kind, namespace, name)];
+        const object = get(kind, namespace, name);
+        const partly = (request.headers.accept ?? '').includes('as=PartialObjectMetadata');
+        return [200, partly ? { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata: object.metadata } : object];
     }
     const listKind = { kind: `${GROUPS[kind][2]}List`, apiVersion: `${group ? `${group}/` : ''}${apiVersion}`, metadata: { resourceVersion: String(version) } };
     if (verb === 'list') {
@@ -437,7 +446,9 @@ server.on('upgrade', (request, socket, head) => {
             throw new Failure(404, 'NotFound', 'the server could not find the requested resource');
         }
         demand(user, 'get', 'pods/exec', namespace, name);
-        demand(user, 'create', 'pods/exec', namespace, name);
+        if (release >= 35) {
+            demand(user, 'create', 'pods/exec', namespace, name);
+        }
         const pod = get('pods', namespace, name);
         const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((p) => p.trim());
         if (!protocols.some((p) => offered.includes(p))) {
@@ -520,10 +531,13 @@ function obey(order) {
     const pod = () => objects.get(at('pods', order.end.namespace, order.end.name));
     if (order.tokens) {
         tokens = order.tokens;
+    } else if (order.allow) {
+        allowed = order.allow;
     } else if (order.deny) {
         denied = order.deny;
-    } else if (order.protocols) {
-        protocols = order.protocols;
+    } else if (order.release) {
+        release = order.release; // as in 1.30, the first without a gate for v5
+        protocols = [...(release >= 30 ? ['v5.channel.k8s.io'] : []), 'v4.channel.k8s.io'];
     } else if (order.fault) {
         faults.push(order.fault);
     } else if (order.calm) {

@@ -1,0 +1,537 @@
+"""One pod per sandbox on a Kubernetes cluster: the tests' own API server (lib/kube_standin.mjs), which really runs the pods and
+misbehaves on order, or a real cluster that CLOISTER_KUBE names (lib/kube.py); cases that order faults are left out there.
+"""
+
+import json
+import os
+import subprocess
+
+os.environ["CLOISTER_BACKEND"] = "kubernetes"  # before anything looks for the backend under test
+
+from common import NONE, Suite, clear, contains, equal, poll, skip_all  # pylint: disable=wrong-import-position
+import certificates
+import kube
+import mcp
+
+if "kubernetes" not in subprocess.run([os.environ["CLOISTER"], "--help"], capture_output=True, text=True, check=False).stdout:
+    skip_all("this build has no backend kubernetes")
+cluster = kube.started()
+suite = Suite(NONE)
+FAKED = not cluster.is_real
+
+LINES = 200
+STREAM = f"""
+import time
+for i in range({LINES}):
+    print('line', i, 'x' * 200, flush=True)
+    if i == 20:
+        open('begun', 'w').close()
+    time.sleep(0.005)
+"""
+WANTED = "".join(f"line {i} {'x' * 200}\n" for i in range(LINES))
+ENDLESS = "open('begun', 'w').close()\nimport time\nwhile True: time.sleep(0.1)"
+PODS = r"^/api/v1/namespaces/[^/]+/pods(\?.*)?$"
+POD = r"^/api/v1/namespaces/[^/]+/pods/[^/?]+$"
+EXEC = r"/exec\?"
+MAPS = r"^/api/v1/namespaces/[^/]+/configmaps"
+
+
+def opened(*options, **how):
+    server = cluster.server(*options, **how)
+    server.legacy()
+    return server, server.call("create_sandbox")["sandbox_id"]
+
+
+def begun(server, sandbox, code):
+    pending = server.start_call("execute_code", sandbox_id=sandbox, code=code)
+    poll("it runs", lambda: server.read_text("begun", sandbox) is not None)
+    return pending
+
+
+def left(server):
+    return cluster.pods_of(server.runtime_dir)
+
+
+def nothing_left(server):
+    poll("no pod of this server is left", lambda: not left(server), found=lambda: left(server))
+
+
+# ---- what works everywhere ----
+
+
+@suite.case("a sandbox is made, runs code, keeps its state, and is a pod with labels until it is closed")
+def whole_life():
+    server, sandbox = opened()
+    with server:
+        equal(server.run("x = 6 * 7\nprint('hello')", sandbox_id=sandbox)["stdout"], "hello\n")
+        equal(server.run("x", sandbox_id=sandbox)["result"], "42")
+        status = server.call("get_sandbox_status", sandbox_id=sandbox)
+        equal((status["backend"], status["image"]), ("kubernetes", cluster.image))
+        pod = cluster.pod_of(sandbox)
+        assert pod, f"no pod of {sandbox} among {cluster.pods()}"
+        contains(pod["metadata"]["name"], sandbox, "name of the pod")
+        equal(pod["metadata"]["labels"][kube.MANAGED], "cloister")
+        server.call("close_sandbox", sandbox_id=sandbox)
+        poll("its pod is gone", lambda: cluster.pod_of(sandbox) is None)
+    nothing_left(server)
+
+
+@suite.case("several languages, standard input, and output in order")
+def languages():
+    server, sandbox = opened()
+    with server:
+        equal(server.stdout("echo $((6 * 7)); uname -s", language="bash", sandbox_id=sandbox), "42\nLinux\n")
+        equal(server.stdout("print(input() * 2)", stdin="ab\n", sandbox_id=sandbox), "abab\n")
+        done = server.run("import sys\nfor i in range(3000): print(i)\nprint('end', file=sys.stderr)", sandbox_id=sandbox)
+        equal((done["stdout"], done["stderr"]), ("".join(f"{i}\n" for i in range(3000)), "end\n"))
+
+
+@suite.case("files are written, listed and read, small ones and of some megabytes, and code sees them")
+def files():
+    server, sandbox = opened()
+    with server:
+        server.call("write_file", sandbox_id=sandbox, path="a/b.txt", content="text\n")
+        equal(server.run("open('a/b.txt').read()", sandbox_id=sandbox)["result"], "'text\\n'")
+        server.run("open('big', 'wb').write(bytes(range(256)) * 8192)", sandbox_id=sandbox)
+        entries = {e["path"]: e["size"] for e in server.call("list_files", sandbox_id=sandbox)["entries"]}
+        equal(entries.get("big", entries.get("/workspace/big")), 2 << 20, f"size among {entries}")
+        read = server.call("read_file", sandbox_id=sandbox, path="big", encoding="base64", offset=256, length=4)
+        equal(read["content"], "AAECAw==")
+
+
+@suite.case("the pod is hardened: no privileges, no token, a root that nobody writes, limits and sizes")
+def hardened():
+    server, sandbox = opened("--memory-mb", "200", "--cpus", "0.5")
+    with server:
+        spec = cluster.pod_of(sandbox)["spec"]
+        container = spec["containers"][0]
+        security = {**spec["securityContext"], **container["securityContext"]}
+        equal(security["allowPrivilegeEscalation"], False)
+        equal(security["readOnlyRootFilesystem"], True)
+        equal(security["capabilities"]["drop"], ["ALL"])
+        equal(security["seccompProfile"]["type"], "RuntimeDefault")
+        equal((security["runAsNonRoot"], security["runAsUser"] > 0), (True, True))
+        equal((spec["automountServiceAccountToken"], spec["enableServiceLinks"], spec["restartPolicy"]), (False, False, "Never"))
+        equal([spec.get(k, False) for k in ("hostNetwork", "hostPID", "hostIPC")], [False] * 3)
+        limits = container["resources"]["limits"]
+        equal((limits["memory"] in ("200Mi", str(200 << 20)), limits["cpu"]), (True, "500m"))
+        assert all("sizeLimit" in v["emptyDir"] for v in spec["volumes"] if "emptyDir" in v), spec["volumes"]
+        assert not any("hostPath" in v for v in spec["volumes"]), spec["volumes"]
+        status = server.run("print(open('/proc/self/status').read())", sandbox_id=sandbox)["stdout"]
+        fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        equal((int(fields["CapEff"], 16), int(fields["CapBnd"], 16), fields["NoNewPrivs"]), (0, 0, "1"))
+        server.run("import os\ntry:\n    open('/usr/new', 'w')\nexcept OSError as e:\n    print(e.errno)", sandbox_id=sandbox)
+        equal(server.run("import os\nos.path.exists('/var/run/secrets/kubernetes.io')", sandbox_id=sandbox)["result"], "False")
+        names = [note.split(":")[0] for note in server.call("get_sandbox_status", sandbox_id=sandbox)["limits"]["unapplied"]]
+        contains(names, "network", "what a cluster does not enforce by itself")
+
+
+@suite.case("a worker killed in the middle of a call: its full result comes, once")
+def worker_killed():
+    server, sandbox = opened()
+    with server:
+        server.run("before = 'state'", sandbox_id=sandbox)
+        pending = begun(server, sandbox, STREAM)
+        server.kill_worker(sandbox)
+        done = pending.structured()
+        equal((done["status"], done["stdout"], done["interpreter"]), ("ok", WANTED, "kept"))
+        equal(server.run("before", sandbox_id=sandbox)["result"], "'state'")
+
+
+@suite.case("a server killed and started again under its name finds its sandboxes and their state")
+def adopted():
+    directory = mcp.temporary_directory()
+    server = cluster.server("--instance", "main", runtime_dir=directory)
+    server.legacy()
+    sandbox = server.call("create_sandbox", name="mine")["sandbox_id"]
+    server.run("before = 'state'", sandbox_id=sandbox)
+    uid = cluster.pod_of(sandbox)["metadata"]["uid"]
+    server.kill()
+    with cluster.server("--instance", "main", runtime_dir=directory) as successor:
+        successor.legacy()
+        boxes = {box["sandbox_id"]: box["name"] for box in successor.call("get_sandbox_status")["sandboxes"]}
+        equal(boxes, {sandbox: "mine"})
+        equal(successor.run("before", sandbox_id=sandbox)["result"], "'state'")
+        equal(cluster.pod_of(sandbox)["metadata"]["uid"], uid, "the same pod")
+        successor.call("close_sandbox", sandbox_id=sandbox)
+    poll("its pod is gone", lambda: cluster.pod_of(sandbox) is None)
+
+
+@suite.case("a server that is gone with all its processes: the next one removes its pods")
+def swept():
+    directory = mcp.temporary_directory()
+    server, sandbox = opened(runtime_dir=directory)
+    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+    server.kill_with_sweeper()
+    assert cluster.pod_of(sandbox), "the pod has gone by itself"
+    successor, other = opened(runtime_dir=directory)
+    with successor:
+        poll("the pod of the dead server is gone", lambda: cluster.pod_of(sandbox) is None)
+        assert cluster.pod_of(other), "the living server's pod is gone"
+    nothing_left(successor)
+
+
+@suite.case("a server that ends takes its pods with it, and leaves no object but the agent's")
+def ended():
+    server, _ = opened()
+    with server:
+        server.call("create_sandbox")
+        equal(len(left(server)), 2, "pods")
+    nothing_left(server)
+    maps = [m for m in cluster.objects("configmaps") if kube.MANAGED in m["metadata"].get("labels", {})]
+    assert maps, "no ConfigMap with the agent"
+    equal([m["metadata"]["name"] for m in maps if not (m["metadata"]["name"].startswith("cloister-agent-") and m.get("immutable"))], [])
+
+
+@suite.case("pods side by side do not share state or files")
+def side_by_side():
+    server, _ = opened()
+    with server:
+        pending = [server.start_call("create_sandbox") for _ in range(4)]
+        boxes = [p.structured()["sandbox_id"] for p in pending]
+        for box in boxes:
+            server.run(f"x = {box!r}\nopen('own', 'w').write(x)", sandbox_id=box)
+        for box in boxes:
+            equal(server.run("(x, open('own').read())", sandbox_id=box)["result"], repr((box, box)))
+    nothing_left(server)
+
+
+@suite.case("a pod deleted from outside in the middle of a call: both the call and the next one say it, others live on")
+def pod_deleted():
+    server, sandbox = opened()
+    with server:
+        other = server.call("create_sandbox")["sandbox_id"]
+        pending = begun(server, sandbox, ENDLESS)
+        cluster.delete(cluster.pod_of(sandbox))
+        answer = pending.result()
+        assert answer["isError"], answer
+        clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
+        equal(server.run("1 + 1", sandbox_id=other)["result"], "2")
+
+
+# ---- doctor and configuration ----
+
+
+@suite.case("the doctor names the cluster and is content with the rights of role.yaml; it tells no secret")
+def doctor_content():
+    done = cluster.doctor()
+    equal(done.returncode, 0, f"exit status; {done.stdout}{done.stderr}")
+    contains(done.stdout, "kubernetes")
+    contains(done.stdout, "Kubernetes v1.", "its version")
+    assert cluster.token not in done.stdout + done.stderr, "the token is in what the doctor says"
+    poll("its trial is gone", lambda: not [p for p in cluster.pods() if "deletionTimestamp" not in p["metadata"]])
+
+
+@suite.case("no token gets into the log, not even with all there is to log")
+def no_token_in_log():
+    server, sandbox = opened("--log-level", "debug")
+    with server:
+        server.run("1", sandbox_id=sandbox)
+        server.call("close_sandbox", sandbox_id=sandbox)
+    text = "\n".join(server.log)
+    assert cluster.token not in text, "the token is in the log"
+
+
+def explained(kubeconfig, *words):
+    """The doctor refuses this kubeconfig and says these words."""
+    done = cluster.doctor(kubeconfig)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode != 0, f"accepted: {said}"
+    for word in words:
+        contains(said, word, "what the doctor says")
+    assert cluster.token not in said, "the token is in it"
+
+
+def good():
+    return kube.config(cluster.url, {"token": cluster.token}, **{"certificate-authority": cluster.certificate})
+
+
+@suite.case("a kubeconfig that is not there, is no YAML, or lacks a context, a cluster or a user: which file, and what")
+def bad_structure():
+    absent = os.path.join(cluster.directory, "absent")
+    explained(absent, absent)
+    path = cluster.write("clusters: [}")
+    explained(path, path)
+    path = cluster.write("")
+    explained(path, path)
+    for change, word in (({"current-context": "other"}, "other"), ({"clusters": []}, '"c"'), ({"users": []}, '"u"'), ({"current-context": ""}, "current-context")):
+        path = cluster.write({**good(), **change})
+        explained(path, path, word)
+    explained(f"nowhere@{cluster.kubeconfig}", cluster.kubeconfig, "nowhere")
+
+
+@suite.case("certificates that are not there, are none, or are another server's: which one")
+def bad_certificates():
+    absent = os.path.join(cluster.directory, "absent.crt")
+    user = {"token": cluster.token}
+    explained(cluster.write(kube.config(cluster.url, user, **{"certificate-authority": absent})), absent)
+    junk = cluster.write("no certificate", "junk.crt")
+    explained(cluster.write(kube.config(cluster.url, user, **{"certificate-authority": junk})), junk)
+    explained(cluster.write(kube.config(cluster.url, user, **{"certificate-authority-data": "%%%"})), "certificate-authority-data")
+    other, key = certificates.certificate(cluster.directory, "other")
+    explained(cluster.write(kube.config(cluster.url, user, **{"certificate-authority": other})), "certificate")
+    mine = {"certificate-authority": cluster.certificate}
+    explained(cluster.write(kube.config(cluster.url, {"client-certificate": other}, **mine)), "client-key")
+    explained(cluster.write(kube.config(cluster.url, {"client-certificate": other, "client-key": absent}, **mine)), absent)
+    assert key
+
+
+@suite.case("a user whose token comes from a program, who is nobody, or whose token is wrong: an error that names it")
+def bad_users():
+    mine = {"certificate-authority": cluster.certificate}
+    plugin = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nonexistent/fetch-token", "interactiveMode": "Never"}}
+    path = cluster.write(kube.config(cluster.url, plugin, **mine))
+    explained(path, path, "exec")
+    explained(cluster.write(kube.config(cluster.url, {"token": "wrong"}, **mine)), "401")
+    absent = os.path.join(cluster.directory, "absent.token")
+    explained(cluster.write(kube.config(cluster.url, {"tokenFile": absent}, **mine)), absent)
+
+
+@suite.case("an API server that is not there: where it was looked for")
+def no_server():
+    explained(cluster.write(kube.config("https://127.0.0.1:1", {"token": cluster.token}, **{"certificate-authority": cluster.certificate})), "127.0.0.1:1")
+
+
+@suite.case("create_sandbox with a bad kubeconfig is a clear error, and the server lives on")
+def bad_create():
+    path = cluster.write({**good(), "current-context": "other"})
+    with mcp.Server("--backend", "kubernetes", "--engine", path, "--image", cluster.image, prefix=cluster.prefix) as server:
+        server.legacy()
+        error = clear(server.call_failing("create_sandbox")["error"])
+        equal(error["code"], "engine_unavailable")
+        contains(json.dumps(error), path)
+        equal(server.request("ping"), {})
+
+
+@suite.case("a client's certificate does as well as a token", when=FAKED)
+def client_certificate():
+    user = {"client-certificate-data": kube.pem(cluster.client_certificate), "client-key-data": kube.pem(cluster.client_key)}
+    path = cluster.write(cluster.config(user, **{"certificate-authority-data": kube.pem(cluster.certificate)}))
+    with mcp.Server("--backend", "kubernetes", "--engine", path, "--image", cluster.image) as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+
+
+@suite.case("the doctor names each right that is missing", when=FAKED)
+def rights_missing():
+    for right in kube.rights():
+        verb, resource = right.split()
+        cluster.order(deny=[right])
+        said = cluster.doctor().stdout
+        contains(said, resource, f"without {right}")
+        contains(said, verb, f"without {right}")
+    cluster.calm()
+
+
+# ---- faults ----
+
+
+class Faulty:
+    """A server for a case of faults, after which nothing may be left in the cluster."""
+
+    def __init__(self, *options, kubeconfig=None):
+        self.server = mcp.Server("--backend", "kubernetes", "--engine", kubeconfig or cluster.kubeconfig, "--image", cluster.image, *options)
+
+    def __enter__(self):
+        self.server.legacy()
+        return self.server
+
+    def __exit__(self, kind, problem, trace):
+        cluster.calm()
+        self.server.__exit__(kind, problem, trace)
+        if kind is None:
+            nothing_left(self.server)
+
+
+def fails(server, *words):
+    """A creation fails with these words, leaves nothing, and the next one works."""
+    error = clear(server.call_failing("create_sandbox")["error"])
+    for word in words:
+        contains(json.dumps(error), word, "the error")
+    assert sum(cluster.hits()) > 0 or not cluster.order(ask="faults"), "the fault has not occurred"
+    cluster.calm()
+    nothing_left(server)
+    works(server)
+    return error
+
+
+def works(server):
+    sandbox = server.call("create_sandbox")["sandbox_id"]
+    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+    server.call("close_sandbox", sandbox_id=sandbox)
+
+
+@suite.case("a token that was replaced in its file is read again after a 401", when=FAKED)
+def token_rotated():
+    file = cluster.write(cluster.token, "token")
+    path = cluster.write(cluster.config({"tokenFile": file}))
+    with Faulty(kubeconfig=path) as server:
+        works(server)
+        cluster.write("another-token", "token")
+        cluster.order(tokens={"another-token": cluster.user})
+        works(server)
+        cluster.order(tokens={cluster.token: cluster.user})
+
+
+@suite.case("a token that has expired: the error says so, and what to do", when=FAKED)
+def token_expired():
+    with Faulty() as server:
+        works(server)
+        cluster.order(tokens={})
+        error = clear(server.call_failing("create_sandbox")["error"])
+        cluster.order(tokens={cluster.token: cluster.user})
+        contains(json.dumps(error), "401")
+        works(server)
+
+
+@suite.case("a quota that is used up: the server's own words", when=FAKED)
+def quota():
+    words = 'pods "x" is forbidden: exceeded quota: sandboxes, requested: limits.memory=512Mi, used: limits.memory=2Gi, limited: limits.memory=2Gi'
+    with Faulty() as server:
+        cluster.fault("POST", PODS, "status", code=403, reason="Forbidden", message=words)
+        error = fails(server, "exceeded quota: sandboxes")
+        contains(error["hint"], "uota")
+
+
+@suite.case("a right that is missing: which one", when=FAKED)
+def forbidden():
+    with Faulty() as server:
+        works(server)
+        cluster.order(deny=["create pods"])
+        error = clear(server.call_failing("create_sandbox")["error"])
+        contains(json.dumps(error), 'cannot create resource')
+        cluster.calm()
+        works(server)
+
+
+@suite.case("a server that asks for patience gets it, at every step", when=FAKED)
+def patience():
+    with Faulty() as server:
+        works(server)
+        for method, path in (("POST", PODS), ("GET", POD), ("GET", EXEC), ("GET", MAPS), ("DELETE", POD)):
+            cluster.fault(method, path, "status", code=429, reason="TooManyRequests", headers={"Retry-After": "1"})
+            works(server)
+            equal(cluster.hits(), [1], f"429 for {method} {path}")
+            cluster.calm()
+
+
+@suite.case("an error of the server while a pod is made: its words; while it is waited for: it is asked again", when=FAKED)
+def internal_error():
+    with Faulty() as server:
+        cluster.fault("POST", PODS, "status", code=500, reason="InternalError", message="etcdserver: request timed out")
+        fails(server, "etcdserver: request timed out")
+        cluster.fault("GET", POD, "status", code=500, reason="InternalError", message="etcdserver: leader changed")
+        works(server)
+        equal(cluster.hits(), [1])
+
+
+@suite.case("a name that is taken: an error, and the other's pod stays", when=FAKED)
+def conflict():
+    with Faulty() as server:
+        cluster.fault("POST", PODS, "status", code=409, reason="AlreadyExists", message='pods "x" already exists')
+        fails(server)
+
+
+@suite.case("the answer to a creation is lost: no second pod, and none is left", when=FAKED)
+def lost_answer():
+    with Faulty() as server:
+        works(server)
+        cluster.fault("POST", PODS, "unanswered")
+        answer = server.start_call("create_sandbox").result()
+        equal(cluster.hits(), [1])
+        if answer.get("isError"):
+            clear(answer["structuredContent"]["error"])
+            nothing_left(server)
+        else:
+            equal(len(left(server)), 1, "pods")
+
+
+@suite.case("answers that are no JSON, too large, without an end, or cut off: a clear error, and nothing left", when=FAKED)
+def garbage():
+    for do in ("garbage", "huge", "endless", "reset"):
+        with Faulty() as server:
+            works(server)
+            cluster.fault("POST", PODS, do)
+            fails(server)
+
+
+@suite.case("the same while a pod is waited for: it is asked again", when=FAKED)
+def garbage_later():
+    with Faulty() as server:
+        for do in ("garbage", "huge", "reset"):
+            cluster.fault("GET", POD, do)
+            works(server)
+            equal(cluster.hits(), [1], do)
+            cluster.calm()
+
+
+@suite.case("exec refused once, or cut in the middle of a frame: another stream, and nothing is lost", when=FAKED)
+def exec_cut():
+    with Faulty() as server:
+        cluster.fault("GET", EXEC, "status", code=500, reason="InternalError", message="error dialing backend: EOF")
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        equal(cluster.hits(), [1])
+        pending = begun(server, sandbox, STREAM)
+        assert cluster.order(cut=True)["count"] > 0, "no stream to cut"
+        done = pending.structured()
+        equal((done["status"], done["stdout"]), ("ok", WANTED))
+        cluster.calm()
+        cluster.fault("GET", EXEC, "cut", bytes=20000)
+        cluster.order(cut=True)  # so that the next stream is the one with the fault
+        equal(server.stdout("print('y' * 100000)", sandbox_id=sandbox), "y" * 100000 + "\n")
+        equal(cluster.hits(), [1])
+
+
+@suite.case("an old API server, which knows v4 of the exec protocol only", when=FAKED)
+def old_protocol():
+    cluster.order(release=20)
+    with Faulty() as server:
+        works(server)
+    cluster.order(release=36)
+
+
+@suite.case("a pod that is evicted, or ended for its memory: the owner is told why", when=FAKED)
+def evicted():
+    for how, word in (("evicted", "Evicted"), ("memory", "OOMKilled")):
+        with Faulty() as server:
+            sandbox = server.call("create_sandbox")["sandbox_id"]
+            pending = begun(server, sandbox, ENDLESS)
+            cluster.end_pod(cluster.pod_of(sandbox), how)
+            said = json.dumps([pending.result(), server.call_failing("execute_code", sandbox_id=sandbox, code="1")])
+            assert word in said or (how == "memory" and "memory" in said), said
+
+
+@suite.case("an image that cannot be pulled: the kubelet's own words, at once", when=FAKED)
+def image_missing():
+    with Faulty() as server:
+        cluster.order(pods={"do": "ErrImagePull"})
+        error = fails(server, "manifest unknown")
+        equal(error["code"], "image_not_found")
+
+
+@suite.case("a pod that cannot be made or has no room: why, and nothing stays in the cluster", when=FAKED)
+def pod_impossible():
+    with Faulty() as server:
+        cluster.order(pods={"do": "CreateContainerConfigError"})
+        fails(server, "CreateContainerConfigError")
+        cluster.order(pods={"do": "unschedulable"})
+        fails(server, "Insufficient memory")
+
+
+@suite.case("a pod in which no agent answers: an error after a few attempts, and it is removed", when=FAKED)
+def no_agent():
+    with Faulty() as server:
+        cluster.order(pods={"do": "no agent"})
+        fails(server)
+
+
+@suite.finish
+def nothing_at_all():
+    """nothing but the agent is left in the API server"""
+    poll("no pod is left", lambda: not cluster.pods(), found=cluster.pods)
+    if FAKED:
+        cluster.close()
+
+
+suite.run()
