@@ -10,7 +10,7 @@
 //   {"method", "path": a regular expression, "skip": N, "times": N, "do": what, …}
 //
 // where `do` is `status` (with code, reason, message, headers), `garbage`, `huge`, `endless`, `hang`, `reset`, `unanswered` (done, and the
-// connection is closed without an answer), or for an exec `cut` (in the middle of a frame, after `bytes` of output).
+// connection is closed without an answer), or for an exec `cut` (in the middle of the frame with the byte at `bytes`).
 
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -471,27 +471,28 @@ server.on('upgrade', (request, socket, head) => {
     }
 });
 
-/** Half of a frame of 4096 bytes, and the end of the connection. */
-function cut(ws, socket) {
-    socket.write(Buffer.concat([Buffer.from([0x82, 126, 0x10, 0x00, 1]), Buffer.alloc(100, 'x')]), () => socket.destroy());
+/** Half of a frame, and the end of the connection. */
+function cut(ws, frame) {
+    const head = Buffer.from([0x82, 126, frame.length >> 8, frame.length & 255]);
     ws.isCut = true;
+    ws._socket.write(Buffer.concat([head, frame.subarray(0, frame.length / 2)]), () => ws._socket.destroy());
 }
 
 /** Joins a WebSocket with the stdin, stdout, stderr and exit status of a process. */
 function carry(ws, child, rule) {
-    const socket = ws._socket;
-    const stream = { cut: () => cut(ws, socket) };
     let left = rule?.bytes ?? Infinity;
+    const stream = { cut: () => { left = 0; } };
     streams.add(stream);
     [1, 2].forEach((channel) => ws.send(Buffer.from([channel])));
     const pass = (channel, output) => output.on('data', (data) => {
         for (let from = 0; from < data.length && !ws.isCut; from += FRAME_BYTES) {
-            const part = data.subarray(from, Math.min(from + FRAME_BYTES, from + left));
-            left -= part.length;
-            output.pause();
-            ws.send(Buffer.concat([Buffer.from([channel]), part]), () => output.resume());
-            if (left <= 0) {
-                cut(ws, socket);
+            const frame = Buffer.concat([Buffer.from([channel]), data.subarray(from, from + FRAME_BYTES)]);
+            left -= frame.length;
+            if (left <= 0 && frame.length > 125) { // shorter ones have another head
+                cut(ws, frame);
+            } else {
+                output.pause();
+                ws.send(frame, () => output.resume());
             }
         }
     });
@@ -546,10 +547,9 @@ function obey(order) {
         denied = [];
     } else if (order.pods) {
         podFaults = { times: 1, ...order.pods };
-    } else if (order.cut) {
-        const count = streams.size;
+    } else if (order.cut) { // in the middle of what each says next
         streams.forEach((stream) => stream.cut());
-        return { count };
+        return { count: streams.size };
     } else if (order.end) {
         if (order.end.how === 'evicted') {
             pods.fail(pod(), 'Evicted', 'The node was low on resource: ephemeral-storage.');
