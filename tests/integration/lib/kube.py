@@ -35,7 +35,7 @@ def missing():
         return "only root can make the namespaces of pods"
     if not os.path.isdir(os.path.join(clients, "node_modules", "ws")):
         return "the package ws is not installed (contrib/test does that)"
-    for each in ("setpriv", "unshare", "nsenter", "pivot_root", "ip"):
+    for each in ("setpriv", "unshare", "nsenter", "pivot_root"):
         if shutil.which(each) is None:
             return f"no {each} here"
     tried = subprocess.run(["unshare", "-m", "-p", "-n", "-u", "-i", "-f", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True, check=False)

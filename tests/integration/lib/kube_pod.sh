@@ -38,7 +38,7 @@ done
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 chmod 1777 tmp var/tmp
-ip link set lo up
+if command -v ip >/dev/null; then ip link set lo up; fi
 
 while read -r kind target one two three; do
     mkdir -p "$root$target"
