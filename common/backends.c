@@ -71,23 +71,26 @@ bool backend_is_share_name(struct view name)
 
 char *backend_rows_that_take(const char *option, bool tests)
 {
-    char *text = alloc_strdup("");
+    const char *names[BACKEND_COUNT];
+    size_t count = 0;
     bool all = true;
     for (size_t i = 0; i < BACKEND_COUNT; i++) {
         const struct backend_row *row = &backend_rows[i];
         if (row->is_for_tests && !tests) {
             continue;
         }
-        if (!backend_row_takes(row, option)) {
+        if (backend_row_takes(row, option)) {
+            names[count++] = row->name;
+        } else {
             all = false;
-            continue;
         }
-        char *longer = alloc_printf("%s%s%s", text, text[0] != '\0' ? " and " : "", row->name);
+    }
+    char *text = alloc_strdup("");
+    for (size_t i = 0; i < count && !all; i++) {
+        const char *between = i == 0 ? "" : i + 1 == count ? " and " : ", ";
+        char *longer = alloc_printf("%s%s%s", text, between, names[i]);
         free(text);
         text = longer;
-    }
-    if (all) {
-        text[0] = '\0';
     }
     return text;
 }
