@@ -157,7 +157,14 @@ export class Pods {
             });
         }
         child.stdio[3].once('data', () => {
-            entry.pid = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim().split(' ')[0]);
+            try {
+                entry.pid = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim().split(' ')[0]);
+            } catch (problem) {
+                if (problem.code !== 'ENOENT' && problem.code !== 'ESRCH') {
+                    throw problem;
+                }
+                return; // it has ended already
+            }
             pod.status.phase = 'Running';
             pod.status.podIP = '192.0.2.20';
             this.state(pod, { running: { startedAt: new Date().toISOString() } });
@@ -187,7 +194,8 @@ export class Pods {
     }
 
     runOutOfMemory(pod) {
-        this.running.get(pod.metadata.uid).reason = 'OOMKilled';
+        const entry = this.running.get(pod.metadata.uid);
+        entry.reason = 'OOMKilled';
         this.kill(pod);
     }
 
@@ -197,7 +205,13 @@ export class Pods {
             return false;
         }
         if (entry.pid) {
-            process.kill(entry.pid, signal);
+            try {
+                process.kill(entry.pid, signal);
+            } catch (problem) {
+                if (problem.code !== 'ESRCH') { // it has just ended, of which we hear soon
+                    throw problem;
+                }
+            }
         } else {
             entry.child.kill('SIGKILL');
         }

@@ -403,6 +403,9 @@ const server = createServer({ cert: readFileSync(certificate), key: readFileSync
         [code, body] = await answer(request, url);
     } catch (failure) {
         if (!(failure instanceof Failure)) {
+            if (request.socket.destroyed) { // in the middle of its body: a worker may be killed at any time
+                return;
+            }
             throw failure;
         }
         ({ code, body, headers } = failure);
