@@ -16,11 +16,12 @@ needs_runtime()
 suite = Suite()
 
 NOBODY = 65534
+OURS = os.getpid()  # these tests may run several times at once, each with an engine of its own
 SECRETS = {
-    "GITHUB_TOKEN": "ghp-of-the-person-4711",
-    "AWS_SECRET_ACCESS_KEY": "aws-of-the-person-4711",
-    "CLOISTER_TEST_SECRET": "option-of-the-person-4711",
-    "SSH_AUTH_SOCK": "/tmp/agent-of-the-person-4711",
+    "GITHUB_TOKEN": f"ghp-of-the-person-{OURS}",
+    "AWS_SECRET_ACCESS_KEY": f"aws-of-the-person-{OURS}",
+    "CLOISTER_TEST_SECRET": f"option-of-the-person-{OURS}",
+    "SSH_AUTH_SOCK": f"/tmp/agent-of-the-person-{OURS}",
 }
 
 
