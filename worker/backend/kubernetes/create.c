@@ -225,7 +225,7 @@ static void on_kube_state(void *arg, int rc, const struct kube_reply *reply,
                            "the pod was deleted by somebody else while it was being created"));
         kube_fail_with(
             c, &err,
-            "look_at_pod who deletes pods of this namespace, `kubectl get events` says it");
+            "see who deletes pods of this namespace; `kubectl get events` may say it");
         return;
     }
     if (rc < 0) { /* a server that does not answer now may do so soon */
