@@ -769,7 +769,8 @@ int main(int argc, char **argv)
     sigaction(SIGPIPE, &ignore, NULL); /* the reader of our log may end before us */
     log_info("stub runs in its own session: %s", getsid(0) == getpid() ? "yes" : "no");
     note_asked("hello");
-    if (strcmp(s->behaviour, "hello-crash") == 0) {
+    if (strcmp(s->behaviour, "hello-crash") == 0 ||
+        (strcmp(s->behaviour, "hello-crash-once") == 0 && kept_is_first())) {
         crash();
     } else if (strcmp(s->behaviour, "hello-hang") == 0) {
         hang();

@@ -234,3 +234,10 @@ void kept_ops(const struct kept *k, uint64_t seq, struct buf *reply)
         exit(EXIT_CODE_PROTOCOL);
     }
 }
+
+bool kept_is_first(void)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/first", getenv("WORKER_STUB_NOTES"));
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd >= 0;
+}

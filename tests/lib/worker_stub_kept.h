@@ -60,4 +60,7 @@ bool stub_word_is(const char *code, const char *word, const char **ret_rest);
 /* Parses a number and moves *text behind it; 0 if there is none. */
 uint64_t stub_number_at(const char **text);
 
+/* True for the first stub that asks, in the life of the directory of notes. */
+bool kept_is_first(void);
+
 #endif

@@ -75,6 +75,7 @@ struct engine {
     bool found;   /* a candidate of this round has passed: `choice` */
     bool blocked; /* the survey cannot probe; `failure` has the reason */
     size_t next;  /* index of the candidate that is being probed */
+    bool again;   /* by a second worker: the first one died before it was asked */
     char probe_id[FLEET_ID_SIZE];
     char *probe_dir;
     char reasons[REASONS_MAX]; /* why earlier candidates were rejected */
@@ -447,6 +448,13 @@ static void on_probed(void *arg, int rc, const struct msg *reply, const struct e
         sweep_probe(e);
     }
     free(STEAL_PTR(e->probe_dir));
+    if (rc == -ERR_GONE && !e->again && !e->host->stopping) {
+        log_warn("a worker is started once more: %s", err->text);
+        e->again = true;
+        try_next(e);
+        return;
+    }
+    e->again = false;
     struct err bad = ERR_INIT;
     if (rc == 0 && check_result(&reply->probed, &bad) == 0) {
         take_result(e, &reply->probed);

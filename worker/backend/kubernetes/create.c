@@ -223,9 +223,8 @@ static void on_kube_state(void *arg, int rc, const struct kube_reply *reply,
     if (rc < 0 && reply->is_absent) {
         err_ignore(err_set(&err, ERR_ENGINE,
                            "the pod was deleted by somebody else while it was being created"));
-        kube_fail_with(
-            c, &err,
-            "see who deletes pods of this namespace; `kubectl get events` may say it");
+        kube_fail_with(c, &err,
+                       "see who deletes pods of this namespace; `kubectl get events` may say it");
         return;
     }
     if (rc < 0) { /* a server that does not answer now may do so soon */

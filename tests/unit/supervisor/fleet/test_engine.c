@@ -166,6 +166,21 @@ static void of_runtimes_that_work_the_one_that_enforces_most_is_taken(void **sta
     }
 }
 
+static void a_probe_whose_worker_dies_before_it_is_asked_is_made_again(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    configure(&f->config.backend, "oci");
+    configure(&f->config.runtime, "runc");
+    setenv("WORKER_STUB", "hello-crash-once", 1);
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    answer_finish(&a);
+    unsetenv("WORKER_STUB");
+}
+
 static void docker_alone_never_falls_to_oci(void **state)
 {
     struct fixture *f = *state;
@@ -515,6 +530,7 @@ int main(void)
         T(auto_falls_to_oci_in_order),
         T(an_engine_whose_image_is_in_doubt_is_the_last_choice),
         T(of_runtimes_that_work_the_one_that_enforces_most_is_taken),
+        T(a_probe_whose_worker_dies_before_it_is_asked_is_made_again),
         T(docker_alone_never_falls_to_oci),
         T(a_choice_that_fails_is_made_again),
         T(what_belongs_to_one_backend_decides_for_auto),
