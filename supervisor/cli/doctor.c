@@ -82,11 +82,6 @@ static void print_row(FILE *out, const char *what, struct view text)
     fprintf(out, "  %-18s %.*s\n", what, VIEW_ARG(text));
 }
 
-static bool same_text(struct view a, struct view b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 /* Each limit, and behind those that it helps the remedy. */
 static void print_unapplied(FILE *out, const struct msg_probed *p)
 {
@@ -94,7 +89,7 @@ static void print_unapplied(FILE *out, const struct msg_probed *p)
         struct view remedy = i < p->remedies.count ? p->remedies.items[i] : view_of("");
         struct view next = i + 1 < p->remedies.count ? p->remedies.items[i + 1] : view_of("");
         print_row(out, i == 0 ? "not enforced here" : "", p->unapplied.items[i]);
-        if (remedy.len > 0 && !same_text(remedy, next)) {
+        if (remedy.len > 0 && !view_same(remedy, next)) {
             print_row(out, "  what to do", remedy);
         }
     }

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,24 +30,24 @@ static int fail(const char *what)
 }
 
 /* False with errno set. */
-static int append_part(int from, int to)
+static bool append_part(int from, int to)
 {
     static char data[64 << 10];
     for (;;) {
         ssize_t got = read(from, data, sizeof(data));
         if (got == 0) {
-            return 1;
+            return true;
         }
         if (got < 0) {
             if (errno == EINTR) {
                 continue;
             }
-            return 0;
+            return false;
         }
         for (ssize_t at = 0; at < got;) {
             ssize_t put = write(to, data + at, (size_t)(got - at));
             if (put < 0 && errno != EINTR) {
-                return 0;
+                return false;
             }
             at += put > 0 ? put : 0;
         }
