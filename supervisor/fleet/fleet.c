@@ -99,6 +99,11 @@ static void on_sandbox_gone(void *arg, struct sandbox *s)
     pool_look(f->pool);
 }
 
+static struct sandbox_setup setup_of(struct fleet *f)
+{
+    return (struct sandbox_setup){&f->host, f->engine, on_sandbox_gone, f};
+}
+
 struct fleet *fleet_create_for(uv_loop_t *loop, const struct config *config,
                                const struct fleet_runs *runs)
 {
@@ -115,7 +120,7 @@ struct fleet *fleet_create_for(uv_loop_t *loop, const struct config *config,
     f->stop_timer.data = f;
     f->engine = engine_create(&f->host);
     f->host.runs = runs;
-    const struct sandbox_setup setup = {&f->host, f->engine, on_sandbox_gone, f};
+    const struct sandbox_setup setup = setup_of(f);
     f->pool = pool_create(f, &setup);
     return f;
 }
@@ -180,8 +185,7 @@ static int prepare_fleet(struct fleet *f, struct err *err, const char **ret_hint
     }
     f->sweep = sweep_create(host, engine_backend(f->engine));
     if (!host->instance->own) {
-        const struct adopt_setup setup = {
-            {host, f->engine, on_sandbox_gone, f}, f->sweep, on_found, on_settled, f};
+        const struct adopt_setup setup = {setup_of(f), f->sweep, on_found, on_settled, f};
         host->adopting = true;
         f->adopt = adopt_begin(&setup);
     }
@@ -330,11 +334,6 @@ struct opening {
     struct fleet_spec spec;  /* if it is; its texts and the owner are ours */
     char *owner;
 };
-
-static struct sandbox_setup setup_of(struct fleet *f)
-{
-    return (struct sandbox_setup){&f->host, f->engine, on_sandbox_gone, f};
-}
 
 static char *copy_text(const char *text)
 {
