@@ -114,6 +114,14 @@ def doctor(*options, **env):
     )
 
 
+def refused(*options):
+    """What a server says that does not start with these options."""
+    command = [os.environ["CLOISTER"], "--runtime-dir", mcp.temporary_directory(), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=mcp.ANSWER_SECONDS, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode not in (0, 124) and done.returncode > 0, f"{options}: {done.returncode} {done.stderr}"
+    return done
+
+
 def ended_in_time(server):
     """Requires that a server, which has ended, reached no limit of its shutdown: it would have said so."""
     server.logger.join(30)

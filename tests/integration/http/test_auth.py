@@ -6,14 +6,13 @@ import os
 import re
 import secrets
 import signal
-import subprocess
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
-from common import LATEST_LEGACY, MODERN, Suite, contains, equal, mcp, needs_runtime, poll
+from common import LATEST_LEGACY, MODERN, Suite, contains, equal, mcp, needs_runtime, poll, refused
 from http_wire import Place
 from issuer import CLIENT, Issuer
 from mcp_http import EVENTS, JSON, HttpClient, HttpServer, SseClient
@@ -520,15 +519,6 @@ def bad_files():
         done = refused("--http", "127.0.0.1:0", "--tokens", path)
         contains(done.stderr, words, text)
         assert secret not in done.stderr, done.stderr
-
-
-def refused(*options):
-    done = subprocess.run(
-        [os.environ["CLOISTER"], "--runtime-dir", mcp.temporary_directory(), *options],
-        capture_output=True, text=True, timeout=20, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert done.returncode not in (0, 124) and done.returncode > 0, f"{options}: {done.returncode} {done.stderr}"
-    return done
 
 
 @suite.case("other machines' addresses are not listened on without tokens and TLS, unless told so")

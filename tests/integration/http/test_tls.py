@@ -6,12 +6,11 @@ import os
 import signal
 import socket
 import ssl
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
-from common import LATEST_LEGACY, MODERN, Suite, contains, equal, mcp, needs_runtime, poll
+from common import LATEST_LEGACY, MODERN, Suite, contains, equal, mcp, needs_runtime, poll, refused
 from certificates import certificate
 from http_wire import Place, Raw, head_bytes
 from mcp_http import EVENTS, JSON, HttpServer, SseClient
@@ -20,15 +19,6 @@ needs_runtime()
 suite = Suite()
 BOTH = [("Content-Type", JSON), ("Accept", f"{JSON}, {EVENTS}")]
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
-
-
-def refused(*options):
-    done = subprocess.run(
-        [os.environ["CLOISTER"], "--runtime-dir", mcp.temporary_directory(), *options],
-        capture_output=True, text=True, timeout=20, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert done.returncode not in (0, 124) and done.returncode > 0, f"{options}: {done.returncode} {done.stderr}"
-    return done
 
 
 @suite.case("TLS: every kind of client, long answers, and a certificate that is replaced while it runs")

@@ -585,3 +585,21 @@ bool process_exists(int pid)
 {
     return pid > 0 && kill(pid, 0) == 0;
 }
+
+void open_for(struct fixture *f, const char *owner, const struct fleet_spec *spec, struct answer *a)
+{
+    answer_init(a);
+    fleet_open(f->fleet, owner, spec, on_info, a);
+}
+
+void open_fine(struct fixture *f, const char *owner, const struct fleet_spec *spec,
+               char id[FLEET_ID_SIZE])
+{
+    struct answer a;
+    open_for(f, owner, spec, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, 0);
+    assert_string_equal(a.state, "ready");
+    snprintf(id, FLEET_ID_SIZE, "%s", a.id);
+    answer_finish(&a);
+}

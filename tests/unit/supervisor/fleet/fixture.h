@@ -145,4 +145,12 @@ int count_entries(const char *path);
 char *instance_dir(const struct fixture *f);
 bool process_exists(int pid);
 
+/* Begins to open a sandbox for this owner. */
+void open_for(struct fixture *f, const char *owner, const struct fleet_spec *spec,
+              struct answer *a);
+
+/* Opens one, which must succeed. */
+void open_fine(struct fixture *f, const char *owner, const struct fleet_spec *spec,
+               char id[FLEET_ID_SIZE]);
+
 #endif

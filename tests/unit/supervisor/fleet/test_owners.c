@@ -5,25 +5,6 @@
 #include "common/clock.h"
 #include "tests/unit/supervisor/fleet/fixture.h"
 
-static void open_for(struct fixture *f, const char *owner, const struct fleet_spec *spec,
-                     struct answer *a)
-{
-    answer_init(a);
-    fleet_open(f->fleet, owner, spec, on_info, a);
-}
-
-/* Opens a sandbox, which must succeed. */
-static void open_fine(struct fixture *f, const char *owner, const struct fleet_spec *spec,
-                      char id[FLEET_ID_SIZE])
-{
-    struct answer a;
-    open_for(f, owner, spec, &a);
-    wait_times(f, &a, 1);
-    assert_int_equal(a.rc, 0);
-    snprintf(id, FLEET_ID_SIZE, "%s", a.id);
-    answer_finish(&a);
-}
-
 static void assert_refused(struct fixture *f, const char *owner, const struct fleet_spec *spec,
                            int rc, const char *words, const char *hint)
 {

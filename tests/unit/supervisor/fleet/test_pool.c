@@ -49,26 +49,6 @@ static void wait_ready(struct fixture *f, uint64_t ready)
     assert_int_equal(fleet_pool(f->fleet).ready, ready);
 }
 
-static void open_for(struct fixture *f, const char *owner, const struct fleet_spec *spec,
-                     struct answer *a)
-{
-    answer_init(a);
-    fleet_open(f->fleet, owner, spec, on_info, a);
-}
-
-/* Opens one, which must succeed. */
-static void open_fine(struct fixture *f, const char *owner, const struct fleet_spec *spec,
-                      char id[FLEET_ID_SIZE])
-{
-    struct answer a;
-    open_for(f, owner, spec, &a);
-    wait_times(f, &a, 1);
-    assert_int_equal(a.rc, 0);
-    assert_string_equal(a.state, "ready");
-    snprintf(id, FLEET_ID_SIZE, "%s", a.id);
-    answer_finish(&a);
-}
-
 /* The only one that is kept. */
 static struct sandbox *entry_of(struct fixture *f)
 {
