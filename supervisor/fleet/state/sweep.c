@@ -11,9 +11,13 @@
  * free.
  *
  * Each sandbox is swept by its own one-shot worker with the backend in its record; the dead
- * server's worker is killed first, if it is provably that one. A sandbox that could not be swept
- * keeps its directory, so it can be found and swept later. Few sweeps run at the same time, since
- * they are never urgent and sandboxes that clients wait for are.
+ * server's worker is killed first, if it is provably that one. Few sweeps run at the same time,
+ * since they are never urgent and sandboxes that clients wait for are.
+ *
+ * A busy engine may refuse a removal or be too slow for it, and another server may not come for
+ * days. So a sandbox that could not be swept waits, longer each time, and is swept again while this
+ * server lives and its instance stays locked. Its directory stays meanwhile, by which the next
+ * server finds it.
  */
 #include "supervisor/fleet/state/sweep.h"
 
@@ -39,7 +43,8 @@
 #include "supervisor/fleet/state/removals.h"
 #include "supervisor/fleet/workers/oneshot.h"
 
-#define RETRY_MS         5000
+#define RETRY_MS         5000   /* from a failed sweep to the next one, twice as long each time */
+#define RETRY_LAST_MS    600000 /* the longest pause: an engine may be gone for good */
 #define SWEEPS_AT_ONCE   2
 #define SWEEP_MAX        1000       /* sandboxes in one run; the next server sweeps the rest */
 #define SWEEP_GENERATION 1000000000 /* higher than any generation of the sandbox */
@@ -69,6 +74,9 @@ struct remains {
     char *dir;
     char *backend, *runtime; /* where it was made; set while it is swept */
     struct view_list place;
+    uint64_t due_ms;   /* when it may be swept */
+    uint64_t pause_ms; /* before the next attempt, if this one fails */
+    unsigned attempts;
 };
 
 struct sweep {
@@ -78,7 +86,7 @@ struct sweep {
     TAILQ_HEAD(, remains) waiting;
     TAILQ_HEAD(, suspect) suspects;
     size_t suspect_count;
-    uv_timer_t *again;         /* for suspects; NULL: not running. Freed when it is closed */
+    uv_timer_t *again; /* for suspects and retries; NULL: not running. Freed when it is closed */
     struct dead_instance *own; /* our own instance, if an earlier server left sandboxes in it */
     size_t found;
     size_t running;
@@ -87,6 +95,7 @@ struct sweep {
 };
 
 static void start_next(struct sweep *r);
+static void plan_next_look(struct sweep *r);
 
 static void add_remains(struct sweep *r, struct dead_instance *instance, const char *id)
 {
@@ -95,6 +104,7 @@ static void add_remains(struct sweep *r, struct dead_instance *instance, const c
     l->instance = instance;
     memcpy(l->id, id, strlen(id) + 1); /* fits: instance_is_sandbox_id() */
     l->dir = alloc_printf("%s/sandboxes/%s", instance->dir, id);
+    l->pause_ms = RETRY_MS;
     /* installers go first, since they write what other sandboxes read */
     if (instance_is_installer_id(id)) {
         TAILQ_INSERT_HEAD(&r->waiting, l, node);
@@ -204,29 +214,52 @@ static void end_instance(struct sweep *r, struct dead_instance *instance)
 
 /* ---- one sandbox ---- */
 
+static void forget_target(struct remains *l)
+{
+    free(STEAL_PTR(l->backend));
+    free(STEAL_PTR(l->runtime));
+    alloc_listfree(&l->place);
+}
+
 static void free_remains(struct remains *l)
 {
     free(l->dir);
-    free(l->backend);
-    alloc_listfree(&l->place);
-    free(l->runtime);
+    forget_target(l);
     free(l);
+}
+
+/* Its record is read again then. */
+static void sweep_later(struct remains *l)
+{
+    struct sweep *r = l->r;
+    forget_target(l);
+    l->due_ms = uv_now(r->host->loop) + l->pause_ms;
+    l->pause_ms = l->pause_ms * 2 < RETRY_LAST_MS ? l->pause_ms * 2 : RETRY_LAST_MS;
+    l->attempts++;
+    TAILQ_INSERT_TAIL(&r->waiting, l, node);
+    plan_next_look(r);
 }
 
 static void end_remains(struct remains *l, bool swept)
 {
     struct sweep *r = l->r;
     struct dead_instance *instance = l->instance;
-    if (!swept) {
-        instance->failed = true;
+    bool ours = instance->lock_fd < 0;
+    r->running--;
+    r->installers -= instance_is_installer_id(l->id) ? 1 : 0;
+    if (!swept && !ours && !r->host->stopping) {
+        sweep_later(l);
+        start_next(r);
+        return;
     }
-    if (!swept && instance->lock_fd < 0 && !r->host->stopping) {
-        /* sandboxes of our own instance are retried while we live */
+    if (!swept && ours && !r->host->stopping) {
+        /* these have one more attempt when the server stops */
         const struct oneshot_target target = {l->backend, l->place, l->runtime};
         removals_add(r->host, l->id, l->dir, &target, SWEEP_GENERATION + 1, RETRY_MS);
     }
-    r->running--;
-    r->installers -= instance_is_installer_id(l->id) ? 1 : 0;
+    if (!swept) {
+        instance->failed = true;
+    }
     if (--instance->left == 0) {
         end_instance(r, instance);
     }
@@ -282,7 +315,7 @@ static void start_sweep(struct remains *l)
         .sandbox = l->id,
         .dir = l->dir,
         .shared_dir = shared,
-        .generation = SWEEP_GENERATION,
+        .generation = SWEEP_GENERATION + l->attempts,
         .expendable = true,
     };
     const struct oneshot_target target = {l->backend, l->place, l->runtime};
@@ -292,11 +325,23 @@ static void start_sweep(struct remains *l)
     }
 }
 
+static struct remains *first_due(const struct sweep *r)
+{
+    struct remains *l;
+    uint64_t now_ms = uv_now(r->host->loop);
+    TAILQ_FOREACH(l, &r->waiting, node)
+    {
+        if (l->due_ms <= now_ms) {
+            return l;
+        }
+    }
+    return NULL;
+}
+
 static void start_next(struct sweep *r)
 {
     struct remains *l;
-    while (r->running < SWEEPS_AT_ONCE && !r->host->stopping &&
-           (l = TAILQ_FIRST(&r->waiting)) != NULL) {
+    while (r->running < SWEEPS_AT_ONCE && !r->host->stopping && (l = first_due(r)) != NULL) {
         bool installer = instance_is_installer_id(l->id);
         if (r->installers > 0 && !installer) {
             break; /* an installer may work for it; the last one calls this again */
@@ -355,14 +400,20 @@ static void add_dead_instance(struct sweep *r, const char *dir, int lock_fd)
 
 static void on_again(uv_timer_t *timer);
 
+/* What is due already needs no timer: it is started as soon as a running sweep has ended. */
 static void plan_next_look(struct sweep *r)
 {
-    struct suspect *s;
+    const struct suspect *s;
+    const struct remains *l;
     uint64_t first_ms = UINT64_MAX;
     uint64_t now_ms = uv_now(r->host->loop);
     TAILQ_FOREACH(s, &r->suspects, node)
     {
         first_ms = s->due_ms < first_ms ? s->due_ms : first_ms;
+    }
+    TAILQ_FOREACH(l, &r->waiting, node)
+    {
+        first_ms = l->due_ms > now_ms && l->due_ms < first_ms ? l->due_ms : first_ms;
     }
     if (r->again != NULL && first_ms != UINT64_MAX) {
         uv_timer_start(r->again, on_again, first_ms > now_ms ? first_ms - now_ms : 0, 0);
@@ -462,16 +513,14 @@ void sweep_run(struct sweep *r)
         return;
     }
     r->started = true;
+    r->again = alloc_one(uv_timer_t);
+    uv_timer_init(r->host->loop, r->again);
+    uv_unref((uv_handle_t *)r->again); /* does not keep the loop alive */
+    r->again->data = r;
+    fleet_host_hold(r->host);
     find_dead(r);
     start_next(r);
-    if (!TAILQ_EMPTY(&r->suspects)) {
-        r->again = alloc_one(uv_timer_t);
-        uv_timer_init(r->host->loop, r->again);
-        r->again->data = r;
-        fleet_host_hold(r->host);
-        plan_next_look(r);
-        uv_unref((uv_handle_t *)r->again); /* does not keep the loop alive */
-    }
+    plan_next_look(r);
 }
 
 void sweep_stop(struct sweep *r)

@@ -19,7 +19,7 @@ void sweep_add(struct sweep *r, const char *id);
 /* Finds dead instances beside ours, and starts to sweep everything found. Call once. */
 void sweep_run(struct sweep *r);
 
-/* The server stops: suspects are not checked again. NULL is fine. */
+/* The server stops: suspects are not checked again, and nothing is tried again. NULL is fine. */
 void sweep_stop(struct sweep *r);
 
 /* Leaves the rest to the next server. No worker of a sweep may live any more. NULL is fine. */

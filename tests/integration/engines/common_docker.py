@@ -2,11 +2,13 @@
 a server sweeps."""
 
 import os
+import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
-from common import Server, clear, contains, equal, needs_engine, needs_runtime, poll
+from common import Server, alive, clear, contains, equal, needs_engine, needs_runtime, poll
+import mcp
 
 running = needs_engine()
 needs_runtime()
@@ -40,6 +42,17 @@ def lost(server, sandbox, pending):
     contains(["sandbox_not_found", "engine_unavailable"], error["code"])
     listed = {s["sandbox_id"]: s["state"] for s in server.call("get_sandbox_status")["sandboxes"]}
     assert listed.get(sandbox) != "ready", listed
+
+
+def kill_all(server):
+    """Kills the server, its sweeper if it has one, and its workers."""
+    workers = [pid for pid, line in mcp.processes() if server.runtime_dir in line and "cloister-worker" in line]
+    for pid in workers:
+        mcp.send_signal(pid, signal.SIGSTOP)
+    server.kill_with_sweeper()
+    for pid in workers:
+        if alive(pid):
+            os.kill(pid, signal.SIGKILL)
 
 
 def volumes_there():

@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import OWN_TOOLS, Server, Suite, clear, contains, equal, opened, poll, works
-from common_docker import DOCKER, ENDLESS, STREAM, WANTED, begun, lost, running
+from common_docker import DOCKER, ENDLESS, STREAM, WANTED, begun, kill_all, lost, running
 import engine as engines
 import mcp
 import silence
@@ -60,6 +60,21 @@ def engine_stopped_for_good():
         successor.legacy()
         works(successor)
         poll("nothing is left of it", lambda: not mcp.sandbox_dirs(directory) and not mcp.containers_of(directory))
+
+
+@suite.case("of a server that was killed, all goes that the next one could not remove at first because the engine was away")
+def next_server_tries_again():
+    server, sandbox = opened()
+    kill_all(server)
+    running.stop()
+    with Server(env={"CLOISTER_BACKEND": "oci", "CLOISTER_IMAGE": ""}, runtime_dir=server.runtime_dir) as successor:
+        try:
+            successor.legacy()
+            successor.call("create_sandbox")
+            poll("it has tried", lambda: any("sandbox stays for now" in line for line in successor.log), found=successor.log_tail)
+        finally:
+            running.start()
+        poll("nothing is left of it", lambda: not mcp.traces_of(sandbox) and not any(sandbox in d for d in mcp.sandbox_dirs(server.runtime_dir)))
 
 
 def engine_comes_back(end):

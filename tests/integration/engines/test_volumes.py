@@ -4,13 +4,12 @@ Run by with_engine.py only.
 """
 
 import os
-import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
-from common import Server, Skip, Suite, alive, contains, equal, opened, poll
-from common_docker import running, swept, volumes_there
+from common import Server, Skip, Suite, contains, equal, opened, poll
+from common_docker import kill_all, running, swept, volumes_there
 import mcp
 
 suite = Suite()
@@ -33,17 +32,6 @@ def filled(*options, directory=None):
     volumes = running.volumes(server.runtime_dir)
     assert len(volumes) == 2 * SANDBOXES, volumes
     return server
-
-
-def kill_all(server):
-    """Kills the server, its sweeper if it has one, and its workers."""
-    workers = [pid for pid, line in mcp.processes() if server.runtime_dir in line and "cloister-worker" in line]
-    for pid in workers:
-        mcp.send_signal(pid, signal.SIGSTOP)
-    server.kill_with_sweeper()
-    for pid in workers:
-        if alive(pid):
-            os.kill(pid, signal.SIGKILL)
 
 
 def nothing_left_of(directory):

@@ -273,6 +273,28 @@ static void what_cannot_be_swept_stays_findable(void **state)
     check_swept(f, &v);
 }
 
+/* As when an engine is too busy for a removal. The instance stays locked, so no other server sweeps
+ * it in between. */
+static void what_could_not_be_swept_is_swept_again_by_the_same_server(void **state)
+{
+    struct fixture *f = *state;
+    struct victim v;
+    char id[FLEET_ID_SIZE];
+    make_victim(f, false, &v);
+    assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
+    char *dir = instance_dir(f);
+    setenv("WORKER_STUB", "sweep-fails", 1);
+    fixture_start(f);
+    forget_notes(f);
+    open_one(f, NULL, id);
+    wait_note(f, "sweep");
+    assert_int_equal(instance_claim(dir), -1);
+    unsetenv("WORKER_STUB");
+    wait_entries(f, f->top, 1);
+    check_swept(f, &v);
+    free(dir);
+}
+
 static void other_peoples_directories_are_no_instances(void **state)
 {
     struct fixture *f = *state;
@@ -384,6 +406,7 @@ int main(int argc, char **argv)
         T(a_worker_that_did_not_notice_is_killed),
         T(a_process_that_only_has_the_pid_lives),
         T(what_cannot_be_swept_stays_findable),
+        T(what_could_not_be_swept_is_swept_again_by_the_same_server),
         T(a_living_server_is_left_alone),
         T(a_named_instance_that_nobody_comes_for_is_swept_after_its_grace),
         T(a_dead_server_without_records_is_swept_by_default),
