@@ -75,6 +75,7 @@ struct agent_link {
     uint64_t down_ms;  /* since when there is no hello; 0 = there is one */
     uint64_t late_ms;  /* when that has lasted too long, in all or since the last extension */
     bool refused;      /* the latest attempt was refused with a reason; else there was no answer */
+    struct err later;  /* why the agent is not ready, as it said at HELLO; no code: it did not */
     uint64_t up_ms;    /* when it came */
     uint64_t retry_ms; /* time of the next attempt in state DOWN */
     unsigned attempts;
@@ -174,12 +175,18 @@ static void fail_agent_link(struct agent_link *link, const struct err *err)
     link->events->on_failed(link->arg, err);
 }
 
+static void blame_agent(const struct agent_link *link, const char *what, struct err *err)
+{
+    err_set(err, ERR_TIMEOUT, "the agent in the sandbox %s%s%s", what,
+            link->later.code != 0 ? ": " : "", link->later.text);
+}
+
 static void retry_later(struct agent_link *link)
 {
     uint64_t pause = 0;
     if (link->attempts >= ATTEMPTS_MAX) {
         struct err err = ERR_INIT;
-        err_set(&err, ERR_TIMEOUT, "the agent in the sandbox hangs up again and again");
+        blame_agent(link, "hangs up again and again", &err);
         fail_agent_link(link, &err);
         return;
     }
@@ -256,6 +263,12 @@ static void violated(struct agent_link *link, const struct err *cause)
 static void on_hello_reply(struct agent_link *link, const struct msg *m)
 {
     struct err err = ERR_INIT;
+    if (m->type == MSG_FAILED && m->failed.code == ERR_IO) { /* it may be ready a moment later */
+        err_set(&link->later, ERR_IO, "%.*s", VIEW_ARG(m->failed.message));
+        log_warn("the agent in the sandbox is not ready: %s", link->later.text);
+        lose_stream(link, "not ready");
+        return;
+    }
     if (m->type == MSG_FAILED) {
         err_set(&err, ERR_DENIED, "the agent refused this worker: %.*s",
                 VIEW_ARG(m->failed.message));
@@ -272,6 +285,7 @@ static void on_hello_reply(struct agent_link *link, const struct msg *m)
         return;
     }
     set_link_state(link, LINK_UP);
+    link->later = (struct err)ERR_INIT;
     link->up_ms = uv_now(link->loop);
     link->down_ms = 0;
     for (struct agent_entry *e = link->entries.first; e != NULL; e = e->next) {
@@ -510,7 +524,7 @@ static void on_agent_link_timer(uv_timer_t *timer)
         return;
     }
     if (link->down_ms != 0 && now >= link->late_ms) {
-        err_set(&err, ERR_TIMEOUT, "the agent in the sandbox does not answer");
+        blame_agent(link, "does not answer", &err);
         hang_up(link);
         fail_agent_link(link, &err);
         return;

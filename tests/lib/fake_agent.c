@@ -26,7 +26,7 @@
  *
  * Operations of one language run one after another. Like the real agent it ends when there has been
  * no connection for its grace period. The environment chooses faults of HELLO: FAKE_HELLO =
- * version | refuse | silent | garbage.
+ * version | refuse | silent | garbage | later (twice, then well) | never (always "later").
  */
 #include <errno.h>
 #include <poll.h>
@@ -76,7 +76,7 @@ struct agent {
     struct buf rx;
     struct op ops[OPS];
     size_t count;
-    unsigned runs, started;
+    unsigned runs, started, hellos;
     uint64_t oom_kills;
     bool mute;
     bool greeted; /* the connection has said HELLO, so it is told what runs */
@@ -395,6 +395,10 @@ static void on_hello(struct agent *a, const struct msg *m)
     }
     if (strcmp(fault, "refuse") == 0) {
         fail(a, m->seq, ERR_PROTOCOL, "a newer worker is here");
+        return;
+    }
+    if (strcmp(fault, "never") == 0 || (strcmp(fault, "later") == 0 && ++a->hellos <= 2)) {
+        fail(a, m->seq, ERR_IO, "cannot look for python3: Too many open files");
         return;
     }
     if (strcmp(fault, "silent") == 0) {

@@ -509,6 +509,17 @@ void agent_look_for_languages(struct agent *a)
     }
 }
 
+int agent_check_languages(const struct agent *a, struct err *err)
+{
+    for (size_t i = 0; i < AGENT_INTERPS && !has_any_language(a); i++) {
+        const struct interp *in = &a->interps[i];
+        if (in->look_sys != 0) {
+            return err_sys(err, ERR_IO, in->look_sys, "cannot look for %s", in->lang->program);
+        }
+    }
+    return 0;
+}
+
 /* Waits until the keepers have killed everything. Pid 1 need not wait: when it exits, the kernel
  * kills every process of the namespace. */
 static void wait_for_keepers(const struct agent *a)

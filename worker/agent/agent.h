@@ -52,6 +52,7 @@ struct agent {
     struct op_table ops;
     struct changes changes;
     struct interp interps[AGENT_INTERPS]; /* those with a path are installed */
+    bool languages_told;                  /* to a worker, in an answer to HELLO */
     struct programs programs;
     struct installs installs;
     struct doorway doorway;
@@ -85,6 +86,10 @@ void agent_drop_link(struct agent *a, struct link *l);
  * are all of them while nothing at all is found: then it may be the root that is not there. */
 void agent_set_up_languages(struct agent *a);
 void agent_look_for_languages(struct agent *a);
+
+/* agent.c: -ERR_IO if nothing was found and a lookup could not tell what is there, with its reason:
+ * then it is not known yet that there is no language. */
+int agent_check_languages(const struct agent *a, struct err *err) WARN_UNUSED;
 
 /* agent.c: interpreter by language name, NULL if there is none. */
 struct interp *agent_find_interp(struct agent *a, struct view language);

@@ -92,14 +92,24 @@ static int take_runners(struct agent *a, struct view_list list, struct err *err)
     return r->known ? 0 : runners_load(r, list, err);
 }
 
+/* A worker tells what the first answer says to clients, so that one waits until it is true. Later
+ * workers must reach the sandbox whatever happens in it. */
+static int find_languages(struct agent *a, struct err *err)
+{
+    agent_look_for_languages(a);
+    return a->languages_told ? 0 : agent_check_languages(a, err);
+}
+
 static int hello(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
     struct err why = ERR_INIT;
-    if (check_hello(a, &m->hello, &why) < 0 || take_runners(a, m->hello.runners, &why) < 0) {
+    if (check_hello(a, &m->hello, &why) < 0 || take_runners(a, m->hello.runners, &why) < 0 ||
+        find_languages(a, &why) < 0) {
         l->last = true;
         fail_request(a, l, m->seq, &why, "");
         return 0;
     }
+    a->languages_told = true;
     if (a->current != NULL) {
         agent_drop_link(a, a->current);
     }
@@ -108,7 +118,6 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
     for (size_t i = 0; i < a->ops.count; i++) {
         a->ops.items[i]->announced = false; /* this worker may not know what runs */
     }
-    agent_look_for_languages(a);
     struct view languages[LANGUAGES_MAX];
     struct msg reply = msg_answer(m->type, m->seq);
     reply.hello_ok.protocol = view_of(PROTO_AGENT_NAME);

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "tests/lib/ipc_ask.h"
 #include "tests/unit/worker/driver.h"
@@ -96,6 +97,42 @@ static void an_agent_that_says_a_wrong_hello_is_not_used(void **state)
         m.open.env.count = 1;
         open_fails(d, m, ERR_ENGINE, EXIT_CODE_SANDBOX_GONE);
     }
+}
+
+/* As when there are no descriptors for a moment: it cannot say yet which languages there are. */
+static void an_agent_that_is_not_ready_yet_is_asked_again(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct view env = view_of("FAKE_HELLO=later");
+    struct msg m = make_open("", false);
+    m.open.env = (struct view_list){&env, 1};
+    keep_log(d);
+    driver_start(d, 1);
+    driver_ask(d, &m, &a, MSG_OPENED);
+    assert_int_equal(a.m.opened.languages.count, 2);
+    answer_finish(&a);
+    driver_close(d);
+    driver_wait_link(d, false);
+    assert_true(log_has(d, "not ready: cannot look for python3: Too many open files"));
+}
+
+static void an_agent_that_is_never_ready_is_given_up_with_its_reason(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct view env = view_of("FAKE_HELLO=never");
+    struct msg m = make_open("", false);
+    m.open.env = (struct view_list){&env, 1};
+    driver_start(d, 1);
+    driver_ask(d, &m, &a, MSG_FAILED);
+    assert_int_equal(a.m.failed.code, ERR_ENGINE);
+    CLEANUP_FREE char *text = alloc_viewdup(a.m.failed.message);
+    assert_non_null(strstr(text, "does not answer: cannot look for python3"));
+    answer_finish(&a);
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_SANDBOX_GONE);
+    driver_wait_link(d, false);
+    wait_agent_gone(d);
 }
 
 static void an_agent_that_says_nothing_is_given_up(void **state)
@@ -605,6 +642,8 @@ int main(void)
         CASE(what_cannot_be_created_is_reported),
         CASE(nothing_can_be_taken_over_where_nothing_is),
         CASE(an_agent_that_says_a_wrong_hello_is_not_used),
+        CASE(an_agent_that_is_not_ready_yet_is_asked_again),
+        CASE(an_agent_that_is_never_ready_is_given_up_with_its_reason),
         CASE(an_agent_that_says_nothing_is_given_up),
         CASE(streams_that_fail_at_first_are_tried_again),
         CASE(closing_a_sandbox_that_is_being_created_ends_both),

@@ -268,8 +268,9 @@ void interp_look(struct interp *i)
         return;
     }
     i->unknown = spawn_find_program(i->spawn, i->lang->program, &i->path) == SPAWN_UNKNOWN;
+    i->look_sys = i->unknown ? errno : 0;
     if (i->unknown) {
-        log_warn("cannot look for %s, later again", i->lang->program);
+        log_warn("cannot look for %s, later again: %s", i->lang->program, strerror(i->look_sys));
     }
     struct err err = ERR_INIT;
     if (i->path != NULL && i->lang->prestart && interp_prestart(i, &err) < 0) {

@@ -71,7 +71,8 @@ extern const struct lang lang_bash;
 struct interp {
     const struct lang *lang;
     char *path;   /* owned; NULL: not installed, or not known yet */
-    bool unknown; /* the last lookup failed for a reason that may pass */
+    bool unknown; /* to be looked for (again) */
+    int look_sys; /* why the last lookup could not tell whether it is there; 0: it could */
     const struct spawn_config *spawn;
     bool last_resort; /* see killtree.h */
 

@@ -297,6 +297,7 @@ static bool says_not_there(int sys)
 /* The open also checks the rights to the directories on the path. */
 static enum spawn_found look_at_program(const struct spawn_config *c, const char *path)
 {
+    int sys = 0;
     for (unsigned i = 0; i < LOOKS; i++) {
         CLEANUP_FD int fd = spawn_open_as_user(c, path, O_PATH);
         struct stat st;
@@ -304,10 +305,12 @@ static enum spawn_found look_at_program(const struct spawn_config *c, const char
             bool runs = S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0;
             return runs ? SPAWN_FOUND : SPAWN_NOT_THERE;
         }
-        if (says_not_there(errno)) {
+        sys = errno;
+        if (says_not_there(sys)) {
             return SPAWN_NOT_THERE;
         }
     }
+    errno = sys;
     return SPAWN_UNKNOWN;
 }
 
@@ -315,6 +318,7 @@ static enum spawn_found look_in(const struct spawn_config *c, const char *dirs, 
                                 char **ret)
 {
     enum spawn_found found = SPAWN_NOT_THERE;
+    int sys = 0;
     for (const char *p = dirs; *p != '\0';) {
         size_t len = strcspn(p, ":");
         CLEANUP_FREE char *path = alloc_printf("%.*s/%s", (int)len, p, name);
@@ -323,9 +327,13 @@ static enum spawn_found look_in(const struct spawn_config *c, const char *dirs, 
             *ret = STEAL_PTR(path);
             return here;
         }
-        found = here == SPAWN_UNKNOWN ? here : found;
+        if (here == SPAWN_UNKNOWN) {
+            sys = errno;
+            found = here;
+        }
         p += len + (p[len] == ':');
     }
+    errno = sys;
     return found;
 }
 

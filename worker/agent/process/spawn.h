@@ -61,7 +61,8 @@ enum spawn_found {
 };
 
 /* Looks for a program that user code may run, in the agent's PATH, which user code inherits; a name
- * with a slash is a path. If it is found, sets *ret, which the caller frees. */
+ * with a slash is a path. If it is found, sets *ret, which the caller frees; if that is unknown,
+ * errno says why. */
 enum spawn_found spawn_find_program(const struct spawn_config *c, const char *name,
                                     char **ret) WARN_UNUSED;
 

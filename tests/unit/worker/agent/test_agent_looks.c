@@ -175,10 +175,9 @@ static struct msg ask(struct lab *lab, const struct msg *m, uint8_t *in, size_t 
     return reply;
 }
 
-/* "bash quack" */
-static void tell_languages(struct lab *lab, char *text, size_t size)
+/* The answer to HELLO; borrows from `in`. */
+static struct msg say_hello(struct lab *lab, uint8_t *in, size_t size)
 {
-    uint8_t in[4096];
     struct err err = ERR_INIT;
     struct view words[] = {view_of("quack")};
     struct msg runner = {.type = MSG_RUNNER};
@@ -196,7 +195,14 @@ static void tell_languages(struct lab *lab, char *text, size_t size)
     m.hello.sandbox = view_of("looks");
     m.hello.generation = 1;
     m.hello.runners = (struct view_list){rows, 1};
-    struct msg reply = ask(lab, &m, in, sizeof(in));
+    return ask(lab, &m, in, size);
+}
+
+/* "bash quack" */
+static void tell_languages(struct lab *lab, char *text, size_t size)
+{
+    uint8_t in[4096];
+    struct msg reply = say_hello(lab, in, sizeof(in));
     assert_int_equal(reply.type, MSG_HELLO_OK);
     text[0] = '\0';
     for (size_t i = 0; i < reply.hello_ok.languages.count; i++) {
@@ -239,20 +245,45 @@ static void a_language_that_could_not_be_looked_for_at_the_start_is_told_at_hell
     assert_string_equal(languages, "bash quack");
 }
 
-static void a_language_that_could_not_be_looked_for_at_hello_is_there_at_first_use(void **state)
+/* The worker opens another link and asks again. */
+static void no_worker_is_told_that_nothing_is_there_before_that_is_known(void **state)
 {
     struct lab *lab = *state;
     char languages[64];
+    uint8_t in[4096];
     put_program(lab, "bash", 0755);
     put_program(lab, "quack", 0755);
     start_agent(lab);
+    struct msg reply = say_hello(lab, in, sizeof(in));
+    give_them_back(lab);
+    assert_int_equal(reply.type, MSG_FAILED);
+    assert_int_equal(reply.failed.code, ERR_IO);
+    assert_true(view_is(reply.failed.message, "cannot look for python3: Too many open files"));
+    msg_finish(&reply);
+    assert_true(lab->agent->links[0].last);
+    lab->agent->links[0].last = false;
+    tell_languages(lab, languages, sizeof(languages));
+    assert_string_equal(languages, "bash quack");
+}
+
+/* A later worker takes the sandbox over, whatever the first one was told. */
+static void a_worker_that_comes_later_is_let_in_although_nothing_can_be_looked_at(void **state)
+{
+    struct lab *lab = *state;
+    char languages[64];
+    start_agent(lab);
+    give_them_back(lab);
+    tell_languages(lab, languages, sizeof(languages));
+    assert_string_equal(languages, "");
+    lab->agent->current = NULL;
+    put_program(lab, "bash", 0755);
+    use_up_descriptors(lab);
     tell_languages(lab, languages, sizeof(languages));
     bool at_once = is_taken(lab, "early", "bash");
     give_them_back(lab);
     assert_string_equal(languages, "");
     assert_false(at_once);
     assert_true(is_taken(lab, "a", "bash"));
-    assert_true(is_taken(lab, "b", "quack"));
     assert_false(is_taken(lab, "c", "python")); /* there is no python */
 }
 
@@ -297,7 +328,8 @@ int main(void)
         T(what_is_not_there_or_cannot_be_run_is_absent_for_good),
         T(an_empty_PATH_is_like_none),
         T(a_language_that_could_not_be_looked_for_at_the_start_is_told_at_hello),
-        T(a_language_that_could_not_be_looked_for_at_hello_is_there_at_first_use),
+        T(no_worker_is_told_that_nothing_is_there_before_that_is_known),
+        T(a_worker_that_comes_later_is_let_in_although_nothing_can_be_looked_at),
         T(a_sandbox_in_which_nothing_at_all_was_found_is_looked_at_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
