@@ -86,7 +86,8 @@ class Box:
         self.lock = threading.Condition()
         self.id = None
         self.status = None  # when it was created
-        self.doomed = None  # time when its agent was killed
+        self.doomed = None  # time when its agent was killed, or since when its sandbox is known to be lost
+        self.lost = False  # its sandbox has ended by itself, which was reported: another one must take its place
         self.generation = 0
         self.lanes = {}
         self.parked = set()
@@ -98,7 +99,7 @@ class Box:
         with self.lock:
             self.id = status["sandbox_id"]
             self.status = status
-            self.doomed = None
+            self.doomed, self.lost = None, False
             self.generation += 1
             self.lanes = {language: Lane(language) for language in ("python", "bash")}
             self.parked = set()
@@ -113,6 +114,14 @@ class Box:
             self.parked.add(language)
             self.lock.notify_all()
             self.lock.wait_for(lambda: self.generation != generation or over(), 90)
+
+    def lose(self, sandbox):
+        """A lane has noticed that the sandbox is gone, and nobody had killed its agent; true for the first that does."""
+        with self.lock:
+            if self.id != sandbox or self.doomed:
+                return False
+            self.doomed, self.lost = time.monotonic(), True
+            return True
 
     def wait_parked(self, seconds):
         with self.lock:

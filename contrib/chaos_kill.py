@@ -59,6 +59,7 @@ class Killer:
             delay = self.rng.uniform(0, 0.05)
             time.sleep(pause)
             self.instance.watch()
+            self.replace_lost()
             self.court.step += 1
             self.court.note(f"step {self.court.step}: {kind}")
             try:
@@ -255,8 +256,24 @@ class Killer:
         except Refused as problem:
             if life == self.instance.life.number:
                 self.court.violation(f"{sandbox}: close after the death of its agent: {problem}")
-        if not self.lanes.over.is_set():
+        self.replace(box)
+
+    def replace_lost(self):
+        for box in self.lanes.boxes:
+            if box.lost:
+                box.lost = False
+                self.later(self.replace, box)
+
+    def replace(self, box):
+        """Gives a place another sandbox; if that fails, again before the next kill, so that one failure is reported once."""
+        box.wait_parked(40)
+        if self.lanes.over.is_set():
+            return
+        try:
             box.settle(self.create(box))
+        except (Refused, Late) as problem:
+            self.court.violation(f"no sandbox in the place of {box.id}: {problem}")
+            box.lost = True
 
     def says_failed(self, sandbox, life):
         deadline = time.monotonic() + TOLD_SECONDS
@@ -334,6 +351,8 @@ class Killer:
                 break
             time.sleep(0.01)
         for box in mine:
+            if box.id in unready:
+                continue  # it shows the rest when it is
             now = here.get(box.id, box.status)
             for field in STEADY:
                 if now.get(field) != box.status.get(field):

@@ -200,7 +200,7 @@ class Lanes:
                         self.check_chapter(sandbox, lane, lane.chapter)
                         lane.chapter += 1
             except Refused as problem:
-                self.refused(box, language, name, problem)
+                self.refused(box, sandbox, language, name, problem)
             except Late as problem:
                 self.court.violation(f"{name} in {sandbox}: {problem}")
                 lane.know_nothing()
@@ -213,7 +213,7 @@ class Lanes:
             box.parked.add(language)
             box.lock.notify_all()
 
-    def refused(self, box, language, name, problem):
+    def refused(self, box, sandbox, language, name, problem):
         # If the server died as well, the next one never knew the executions that ended with their sandbox.
         if box.doomed and problem.code in ("sandbox_not_found", "execution_not_found"):
             if len(problem.message) < 10:
@@ -221,8 +221,11 @@ class Lanes:
             self.court.count(self.court.calls, "answered that the sandbox has ended")
             box.park(language, self.over.is_set)
             return
-        self.court.violation(f"{name} in {box.id}: refused: {problem}")
-        time.sleep(0.5)
+        self.court.violation(f"{name} in {sandbox}: refused: {problem}")
+        if problem.code == "sandbox_not_found" and box.lose(sandbox):
+            box.park(language, self.over.is_set)
+        else:
+            time.sleep(0.5)
 
     def limit(self, nominal):
         return nominal + SLACK_SECONDS + CALM_SECONDS
