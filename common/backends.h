@@ -19,6 +19,10 @@
 /* Of loopback in a sandbox that has a door instead of network: the way out, an HTTP proxy. */
 #define BACKEND_DOOR_PORT 3128
 
+/* In the words about an installer that was ended by its backend: what follows says how it has taken
+ * more than packages may. */
+#define BACKEND_ROOM "no room for packages: "
+
 #define BACKEND_SHARE_NAME_MAX 64 /* bytes of the name that a share has in a sandbox */
 
 #define BACKEND_RUNTIMES_MAX  2

@@ -146,6 +146,7 @@ int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *e
     spec->door = m->network == NET_DOOR;
     spec->packages = alloc_viewdup(m->packages);
     spec->packages_write = m->packages_write;
+    spec->packages_bytes = m->packages_bytes;
     spec->app_dir = m->app_dir;
     spec->mount_count = m->mounts.count / 2;
     for (size_t i = 0; i < spec->mount_count; i++) {

@@ -201,6 +201,7 @@ static void handle_probe(struct worker *w, struct ipc_request *request, const st
         spec.runtime = runtime;
         spec.image = image;
         spec.pull = m->probe.pull;
+        spec.packages_bytes = m->probe.packages_bytes;
         e->backend->ops->probe(e->backend, &spec, on_backend_probed, e);
         place_finish(&spec.place);
     }

@@ -360,6 +360,11 @@ uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb)
     return disk_mb < c->max_disk_mb ? disk_mb : c->max_disk_mb;
 }
 
+uint64_t config_packages_bytes(const struct config *c)
+{
+    return c->packages && c->build_packages ? c->packages_mb << 20 : 0;
+}
+
 int config_options_end(int argc, char **argv)
 {
     int at = 0;

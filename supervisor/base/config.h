@@ -101,6 +101,10 @@ bool config_names_references(const struct config *c);
  * configured size, or less if the memory is less than the configured; at most --max-disk-mb. */
 uint64_t config_disk_mb(const struct config *c, uint64_t memory_mb);
 
+/* What the packages of one manager may take, if code of packages is let run where they are written;
+ * else 0, since then only what counts them writes there. */
+uint64_t config_packages_bytes(const struct config *c);
+
 /* How many of the words are options with their values: the first behind them is a command, or there
  * is none. */
 int config_options_end(int argc, char **argv);

@@ -200,8 +200,8 @@ const struct option options[] = {
      "PEM file of certificates that the installer trusts instead of the usual ones; every user must be able to "
      "read it", NULL},
     {"packages-mb", OPTION_TOPIC_PACKAGES, OPTION_NUMBER, FIELD(packages_mb), "1024", 1, 1048576, "MIB",
-     "most that the packages of one sandbox take, for each manager; a file takes 4 KiB at least; code that "
-     "--build-packages lets run is not held to it", NULL},
+     "most that the packages of one sandbox take, for each manager; a file takes 4 KiB at least; on container engines "
+     "code that --build-packages lets run is not held to it", NULL},
     {"install-timeout-seconds", OPTION_TOPIC_PACKAGES, OPTION_NUMBER, FIELD(install_timeout_s), "600", 1, 86400, "S",
      "an installation that takes longer is stopped", NULL},
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 #include "common/cleanup.h"
 #include "supervisor/base/config.h"
 #include "supervisor/packages/internal.h"
@@ -66,6 +67,10 @@ int install_explain_loss(const struct installation *i, int rc, const char *said,
                          char **ret_message, const char **ret_hint)
 {
     bool opened = i->installer[0] != '\0';
+    const char *room = strstr(said, BACKEND_ROOM);
+    if (rc == -ERR_GONE && room != NULL && install_has_target(i)) {
+        return explain_kind("space", view_of(room + strlen(BACKEND_ROOM)), ret_message, ret_hint);
+    }
     if (rc == -ERR_GONE || rc == -ERR_SANDBOX_NOT_FOUND) {
         if (!opened || !install_has_target(i)) { /* an engine may report it before we know */
             *ret_message = alloc_strdup(install_has_target(i) ? said : "the sandbox was closed");

@@ -159,6 +159,92 @@ def all_installers():
     index.held = None
 
 
+# What the hostile setup.py does; it never ends by itself, so that only a limit that is held from outside ends the installation.
+FLOODS = {
+    "bytes": "for i in range(60):\n    open(f'/packages/python/flood-{i}', 'wb').write(bytes(8 << 20))\n",
+    "names": "for i in range(40000):\n    os.makedirs(f'/packages/python/flood-{i % 400}', exist_ok=True)\n    open(f'/packages/python/flood-{i % 400}/{i}', 'w')\n",
+    "depth": "os.chdir('/packages/python')\nfor i in range(400):\n    os.mkdir('d')\n    os.chdir('d')\n",
+}
+ONE_FILE = f"""
+import os, urllib.request
+try:
+    with open('/packages/python/one', 'wb') as file:
+        for i in range(200):
+            file.write(bytes(1 << 20))
+except OSError:
+    pass
+urllib.request.urlopen('{index.base}/heard-size-%d' % os.path.getsize('/packages/python/one'))
+os.unlink('/packages/python/one')
+"""
+# It ends what counts, and then itself: so nobody but the host sees what is left.
+LEAVE = f"""
+import os, signal, urllib.request
+for i in range(5):
+    open('/packages/python/left-%d' % i, 'wb').write(bytes(8 << 20))
+urllib.request.urlopen('{index.base}/heard-left')
+for name in os.listdir('/proc'):
+    if name.isdigit() and int(name) != os.getpid():
+        try:
+            os.kill(int(name), signal.SIGKILL)
+        except OSError:
+            pass
+"""
+LEFT_MB = "import os\nsum(os.lstat(os.path.join(place, name)).st_blocks for place, _, names in os.walk('/packages/python') for name in names) >> 11"
+COUNT = "import os\nsum(len(inner) + len(names) for top in ('python', 'node') for _, inner, names in os.walk(f'/packages/{top}'))"
+
+
+def is_empty(server, sandbox):
+    return server.run(COUNT, sandbox_id=sandbox)["result"] == "0"
+
+
+@suite.case("a setup.py that writes without end is stopped from outside, by bytes, by names and where it hides them; the client is told of --packages-mb, and nothing of it stays", when=ON_OCI)
+def floods():
+    for name, code in FLOODS.items():
+        index.add(wheels.sdist(f"flood-{name}", "1.0", setup=f"import os, time\n{code}time.sleep(3600)\n"))
+    with Server(*SOURCES, "--packages-mb", "8", "--build-packages") as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        for name in FLOODS:
+            failed = server.call_failing("install_package", package_name=f"flood-{name}", sandbox_id=sandbox)
+            error = clear(failed["error"])
+            equal(error["code"], "package_failed", name)
+            contains(error["message"], "cannot be counted" if name == "depth" else "more than 96 MiB, of which 8 may stay")
+            contains(error["hint"], "--packages-mb")
+            poll(f"nothing is left of {name}", lambda: is_empty(server, sandbox))
+        equal(server.call("install_package", package_name="both-ways==1.0", sandbox_id=sandbox)["status"], "installed")
+        equal(server.run("import both_ways; both_ways.VERSION", sandbox_id=sandbox)["result"], "'1.0'")
+
+
+@suite.case("no file of a setup.py is larger than what installing may take on the way")
+def one_file():
+    index.add(wheels.sdist("one-file", "1.0", setup=ONE_FILE + BUILD))
+    with Server(*SOURCES, "--packages-mb", "8", "--build-packages") as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        server.call_failing("install_package", package_name="one-file", sandbox_id=sandbox)
+        equal([path for path in heard() if "size" in path], [f"/heard-size-{80 << 20}"])
+
+
+@suite.case("a setup.py that ends what counts leaves no more than may stay", when=ON_OCI)
+def left():
+    index.add(wheels.sdist("leaving", "1.0", setup=LEAVE))
+    with Server(*SOURCES, "--packages-mb", "8", "--build-packages") as server:
+        server.legacy()
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        failed = server.call_failing("install_package", package_name="leaving", sandbox_id=sandbox)
+        assert "/heard-left" in heard(), failed
+        poll("what was left is removed", lambda: int(server.run(LEFT_MB, sandbox_id=sandbox)["result"]) < 40)
+
+
+@suite.case("how the packages' size is held where their code runs is told, and is nothing for --strict")
+def told():
+    with Server(*SOURCES, "--build-packages") as server:
+        server.legacy()
+        notes = [note for note in server.call("create_sandbox")["limits"]["unapplied"] if note.startswith("packages: ")]
+        equal(len(notes), 1, str(notes))
+        contains(notes[0], "counted from outside" if ON_OCI else "not limited")
+
+
 LOCK = """
 import fcntl, os
 held = []

@@ -82,6 +82,9 @@ struct backend_spec {
      * create makes it and destroy removes it; else it exists, and is -ERR_GONE if it does not. */
     const char *packages;
     bool packages_write; /* an installer: user code may write there */
+    /* What each of the subdirectories may take, if code of packages may write there; 0: only
+     * programs of ours do, which count. */
+    uint64_t packages_bytes;
     /* user code has a small writable directory BACKEND_APP, and its workspace is
      * BACKEND_APP_WORKSPACE */
     bool app_dir;

@@ -54,6 +54,12 @@ uint32_t sandbox_uid_apart(const char *name, uint64_t end)
     return stop > first ? (uint32_t)(first + hash % (stop - first)) : SANDBOX_UID;
 }
 
+uint64_t sandbox_packages_file_max(uint64_t bytes)
+{
+    /* as supervisor/packages/installers allow themselves */
+    return bytes < UINT64_MAX / 8 ? 2 * bytes + ((uint64_t)64 << 20) : UINT64_MAX / 4;
+}
+
 uint64_t sandbox_sockets(uint64_t memory_bytes)
 {
     uint64_t part = memory_bytes / SOCKETS_PART;

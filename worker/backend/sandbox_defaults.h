@@ -45,6 +45,10 @@ uint64_t sandbox_inodes(uint64_t size_bytes);
  * engine masks by itself are among them. Not all exist everywhere. */
 const char *const *sandbox_masked(size_t *ret_count);
 
+/* What an installer may need on its way to packages of `bytes` (packages_bytes of a spec): what it
+ * fetches, and what it makes of that. No file of it is larger. */
+uint64_t sandbox_packages_file_max(uint64_t bytes);
+
 /* Pseudo-terminals of a sandbox; the host has some three thousand for all. */
 #define SANDBOX_PTYS 32
 

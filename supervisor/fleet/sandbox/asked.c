@@ -59,6 +59,7 @@ static void copy_reach(struct sandbox *s, const struct fleet_spec *spec)
     o->app_dir = spec->app_dir;
     const char *packages = s->host->config->packages ? s->id : "";
     o->packages = view_of(alloc_strdup(installer ? spec->installs_for : packages));
+    o->packages_bytes = config_packages_bytes(s->host->config);
     s->asked.mounts = alloc_array(spec->mounts.count + 1, sizeof(s->asked.mounts[0]));
     for (size_t i = 0; i < spec->mounts.count; i++) {
         s->asked.mounts[i] =

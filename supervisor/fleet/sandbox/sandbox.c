@@ -459,6 +459,7 @@ static int settle_reach(struct sandbox *s, const struct backend_row *row, struct
     }
     free((char *)(uintptr_t)s->spec.packages.data);
     s->spec.packages = view_of(alloc_strdup(""));
+    s->spec.packages_bytes = 0;
     return 0;
 }
 

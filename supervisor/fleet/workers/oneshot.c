@@ -19,6 +19,7 @@ struct oneshot {
     struct view_list place;
     char *runtime, *image;
     bool pull, asked;
+    uint64_t packages_bytes;
     worker_reply_fn done; /* NULL once called */
     void *arg;
 };
@@ -83,6 +84,7 @@ static void on_oneshot_ready(void *arg)
         m.probe.runtime = view_of(e->runtime);
         m.probe.image = view_of(e->image);
         m.probe.pull = e->pull;
+        m.probe.packages_bytes = e->packages_bytes;
         timeout_ms = ONESHOT_PROBE_MS;
     } else {
         m.sweep.backend = view_of(e->backend);
@@ -120,6 +122,7 @@ int worker_oneshot_start(struct fleet_host *host, const struct worker_args *args
     e->runtime = alloc_strdup(target->runtime);
     e->image = alloc_strdup(target->image != NULL ? target->image : "");
     e->pull = target->pull;
+    e->packages_bytes = target->packages_bytes;
     e->done = done;
     e->arg = arg;
     struct worker_args own = *args;

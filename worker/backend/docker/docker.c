@@ -110,6 +110,7 @@ static void docker_probe(struct backend *b, const struct backend_spec *spec, bac
         .runtime = spec->runtime != NULL ? spec->runtime : "",
         .image = spec->image != NULL ? spec->image : "",
         .pull = spec->pull,
+        .packages_bytes = spec->packages_bytes,
         .sweep = true,
     };
     d->probing = docker_probe_start(d->tasks.loop, &wish, on_docker_probe, d);
@@ -356,6 +357,8 @@ static void on_container_inspected(void *arg, int rc, const struct docker_reply 
     info.unapplied_count = docker_spec_unapplied(&d->engine, NULL, 0, unapplied);
     info.unapplied_count =
         docker_shares_note(&d->request.spec, &user, info.unapplied_count, unapplied);
+    info.unapplied_count =
+        docker_packages_note(d->request.spec.packages_bytes, info.unapplied_count, unapplied);
     for (size_t i = 0; i < info.unapplied_count; i++) {
         info.unapplied[i] = unapplied[i];
     }

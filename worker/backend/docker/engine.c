@@ -179,6 +179,7 @@ const char *docker_engine_remedy(const struct docker_engine *e, const char *note
          "use an engine that maps no ids (Docker Engine of root, without userns-remap), or a "
          "runtime of this host (--backend oci)"},
         {"inotify", "as for shm"},
+        {"packages", "leave --build-packages off, or use a runtime of this host (--backend oci)"},
     };
     size_t len = strcspn(note, ":");
     if (strncmp(note, "memory:", len + 1) == 0 || strncmp(note, "cpus:", len + 1) == 0 ||

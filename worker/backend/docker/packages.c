@@ -8,7 +8,10 @@
  * The root of a new volume belongs to the container's root and is closed to others; the agent of an
  * installer, which is that root, opens it (worker/agent/main.c).
  *
- * Only the engine's disk limits the size of a volume. Only installers write there.
+ * Only the engine's disk limits the size of a volume: its usual driver has a size for volumes in
+ * memory only, and where the files are, is known to the engine alone. Only installers write there,
+ * whose programs count; with --build-packages code of packages does, too, and only the size of each
+ * single file is bounded then (spec.c).
  */
 #include "worker/backend/docker/packages.h"
 
@@ -69,6 +72,16 @@ bool docker_packages_is_volume(const char *name)
 bool docker_packages_are_borrowed(const struct backend_spec *spec)
 {
     return spec->packages[0] != '\0' && strcmp(spec->packages, spec->id) != 0;
+}
+
+size_t docker_packages_note(uint64_t bytes, size_t count, char *texts[BACKEND_UNAPPLIED_MAX])
+{
+    if (bytes > 0 && count < BACKEND_UNAPPLIED_MAX) {
+        texts[count++] =
+            alloc_strdup("packages: the engine's volumes have no size, so what code of "
+                         "packages writes while it is built is not limited");
+    }
+    return count;
 }
 
 static struct docker_packages *packages_new(const char *sandbox, docker_packages_fn done, void *arg)

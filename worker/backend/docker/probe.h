@@ -29,6 +29,7 @@ struct docker_probe_wish {
     const char *runtime;       /* an OCI runtime that it must have, "" for any */
     const char *image;         /* one that it should have or be able to fetch, "" for none */
     bool pull;                 /* whether it may fetch that */
+    uint64_t packages_bytes;   /* as in a spec */
     bool sweep;                /* also remove what dead servers left there */
 };
 

@@ -430,9 +430,10 @@ static bool holds_sysctls(const struct docker_engine *engine)
     return !engine->userns && !engine->rootless;
 }
 
-static void add_limits(cJSON *host, const struct docker_engine *engine,
+static void add_limits(cJSON *host, const struct docker_spec_input *in,
                        const struct backend_limits *limits)
 {
+    const struct docker_engine *engine = in->engine;
     if (holds_sysctls(engine)) {
         cJSON *sysctls = json_build_object(host, "Sysctls");
         for (size_t i = 0; i < SANDBOX_SYSCTLS; i++) {
@@ -458,6 +459,9 @@ static void add_limits(cJSON *host, const struct docker_engine *engine,
     cJSON *ulimits = json_build_array(host, "Ulimits");
     add_ulimit(ulimits, "nofile",
                limits->files > SANDBOX_AGENT_FILES ? limits->files : SANDBOX_AGENT_FILES);
+    if (in->spec->packages_write && in->spec->packages_bytes > 0) {
+        add_ulimit(ulimits, "fsize", sandbox_packages_file_max(in->spec->packages_bytes));
+    }
     if (!engine->rootless) { /* which may not raise its user's limit; the agent sets it for code */
         add_ulimit(ulimits, "core", 1); /* see worker/agent/process/filter.c */
     }
@@ -476,7 +480,7 @@ int docker_spec_build(const struct docker_spec_input *in, char **ret_text, struc
         cJSON *host = json_build_object(body, "HostConfig");
         add_privileges(host, in->engine, in->spec->network);
         add_file_systems(host, in, &limits);
-        add_limits(host, in->engine, &limits);
+        add_limits(host, in, &limits);
         /* the agent's output is read from the stream; a log would grow without a limit */
         json_build_string(json_build_object(host, "LogConfig"), "Type", "none");
         /* an ended sandbox is not restarted, and can be inspected until it is removed */

@@ -32,6 +32,7 @@
 #include "worker/backend/oci/limits.h"
 #include "worker/backend/oci/net.h"
 #include "worker/backend/oci/packages.h"
+#include "worker/backend/oci/packages_limit.h"
 #include "worker/backend/oci/probe.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/oci/shares.h"
@@ -460,6 +461,7 @@ static void begin_oci_create(void *arg)
     if (oci_mode_unpack(c->request.spec.mode, &c->mode)) {
         oci_mode_unapplied(&c->mode, c->host.swap_active, "", &c->notes);
         oci_host_unapplied(&c->host, &c->notes);
+        oci_packages_note(c->request.spec.packages_bytes, &c->notes);
         try_launch(c);
     } else {
         c->probe = oci_probe_start(c->tasks, &c->request.spec, on_runtime_probed, c);

@@ -1,5 +1,5 @@
 /*
- *   KILL ──▶ NETWORK ──▶ DELETE ──▶ FORCE ──▶ CGROUPS ──▶ PACKAGES ──▶ FILES ──▶ done
+ *   KILL ──▶ NETWORK ──▶ DELETE ──▶ FORCE ──▶ CGROUPS ──▶ (TRIM) ──▶ PACKAGES ──▶ FILES ──▶ done
  *                          └────────────────────▲ (nothing but files is left)
  *
  * Runtimes can kill and delete in one step, but they poll for the end of the process every 100 ms.
@@ -8,6 +8,8 @@
  * quick. After that runc only has files and control groups that we know by name, and starting runc
  * costs more than all other steps, so it is not started. Only if the record is missing or did not
  * help, the runtime is told to force the deletion.
+ *
+ * An installer that let code of packages run is followed by a trim: only now nobody writes there.
  *
  * A record in state "starting" means that a worker died while the runtime ran. That runtime is
  * killed first, so that it does not finish the container meanwhile; its state directory and cgroups
@@ -26,6 +28,7 @@
 #include "worker/backend/oci/exec.h"
 #include "worker/backend/oci/net.h"
 #include "worker/backend/oci/packages.h"
+#include "worker/backend/oci/packages_limit.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/record.h"
 #include "worker/backend/spec_copy.h"
@@ -45,6 +48,7 @@ struct oci_end {
     bool has_mode;
     struct oci_mode mode;
     struct oci_host host;
+    struct oci_packages_trim *trim;
     bool stopped; /* its first process has certainly ended */
     bool force;
     uint64_t started_ms;
@@ -58,6 +62,7 @@ void oci_end_free(struct oci_end *e)
 {
     if (e != NULL) {
         oci_box_finish(&e->box);
+        oci_packages_trim_free(e->trim);
         free(e->runtime);
         if (e->has_packages) {
             spec_copy_finish(&e->sandbox);
@@ -85,6 +90,36 @@ static uint64_t within(const struct oci_end *e, uint64_t step_ms)
     return step_ms < left ? step_ms : left;
 }
 
+static void retire_packages(struct oci_end *e)
+{
+    if (e->has_packages && !e->failed && /* nobody uses them any more */
+        oci_packages_retire(e->tasks, &e->sandbox.spec, "", &e->err) < 0) {
+        e->failed = true;
+    }
+    finish_oci_end(e);
+}
+
+static void on_packages_trimmed(void *arg)
+{
+    struct oci_end *e = arg;
+    e->trim = NULL;
+    retire_packages(e);
+}
+
+static void trim_packages(struct oci_end *e)
+{
+    const struct backend_spec *spec = &e->sandbox.spec;
+    CLEANUP_FREE char *tree = NULL;
+    struct err err;
+    if (e->has_packages && !e->failed && spec->packages_write && spec->packages_bytes > 0 &&
+        oci_packages_find(spec, "", &tree, &err) == 0) {
+        e->trim = oci_packages_trim_start(e->tasks, tree, spec->packages_bytes, spec->agent_path,
+                                          on_packages_trimmed, e);
+        return;
+    }
+    retire_packages(e);
+}
+
 static void try_cgroups(void *arg)
 {
     struct oci_end *e = arg;
@@ -97,11 +132,7 @@ static void try_cgroups(void *arg)
         e->failed = true;
         err_ignore(err_set(&e->err, ERR_ENGINE, "cannot remove the cgroup %s", e->box.container));
     }
-    if (e->has_packages && !e->failed && /* nobody uses them any more */
-        oci_packages_retire(e->tasks, &e->sandbox.spec, "", &e->err) < 0) {
-        e->failed = true;
-    }
-    finish_oci_end(e);
+    trim_packages(e);
 }
 
 static void delete_container(struct oci_end *e);

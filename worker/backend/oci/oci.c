@@ -8,6 +8,7 @@
  *   cgroup.c  limits and figures       host.c      ids and other facts
  *   net.c     a sandbox's network      packages.c  its package directory
  *   change.c  other limits for one that runs
+ *   packages_limit.c  what an installer may write
  *
  * All state that matters is on disk (../record.c) or in the kernel, so an object can be opened on a
  * sandbox of another worker. The object caches it: the process, its cgroups, and the directory with
@@ -27,6 +28,8 @@
 #include "worker/backend/oci/create.h"
 #include "worker/backend/oci/end.h"
 #include "worker/backend/oci/net.h"
+#include "worker/backend/oci/packages.h"
+#include "worker/backend/oci/packages_limit.h"
 #include "worker/backend/oci/probe.h"
 #include "worker/backend/oci/remedies.h"
 #include "worker/backend/oci/shares.h"
@@ -43,8 +46,11 @@ struct oci {
     struct oci_box box; /* box of the last spec; all NULL before the first */
     bool known;         /* created or attached: */
     struct oci_cgroup_dirs dirs;
-    int kills_fd;                 /* counts kills for memory; -1: nothing does */
-    struct backend_limits limits; /* those it has */
+    int kills_fd;                     /* counts kills for memory; -1: nothing does */
+    struct backend_limits limits;     /* those it has */
+    uint64_t packages_bytes;          /* as in the spec */
+    struct oci_packages_watch *watch; /* of an installer that runs code of packages */
+    struct err stopped;               /* why the watch has ended the sandbox; 0: it has not */
 
     /* Running operations, at most one of each kind. */
     struct oci_create *creating;
@@ -93,6 +99,9 @@ static void name_box(struct oci *o, const struct backend_spec *spec)
     oci_box_init(&o->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
     o->known = false;
     o->limits = spec->limits;
+    o->packages_bytes = spec->packages_bytes;
+    o->stopped = (struct err)ERR_INIT;
+    oci_packages_watch_end(o->watch);
 }
 
 static void adopt(struct oci *o, pid_t pid)
@@ -104,6 +113,41 @@ static void adopt(struct oci *o, pid_t pid)
     fd_close(&o->kills_fd);
     o->kills_fd = oci_cgroup_open_kills(&o->dirs);
     o->known = true;
+}
+
+/* ---- an installer's packages ---------------------------------------------------------------- */
+
+static void kill_container(const struct oci *o)
+{
+    struct err err;
+    struct oci_record *record = alloc_one(struct oci_record);
+    if (oci_record_read(o->box.record, record, &err) == 0) {
+        CLEANUP_FD int pid_fd = oci_process_open(record->pid, record->start);
+        if (pid_fd >= 0) {
+            oci_process_kill(pid_fd);
+        }
+    }
+    free(record);
+}
+
+static void on_packages_beyond(void *arg, const struct err *why)
+{
+    struct oci *o = arg;
+    err_ignore(err_set(&o->stopped, ERR_GONE, BACKEND_ENDED BACKEND_ROOM "%s", why->text));
+    kill_container(o);
+}
+
+/* Where code of packages runs, only we can hold what it writes. The watch begins before that code
+ * can. */
+static void watch_packages(struct oci *o, const struct backend_spec *spec)
+{
+    CLEANUP_FREE char *tree = NULL;
+    struct err err;
+    if (o->watch == NULL && spec->packages_write && spec->packages_bytes > 0 &&
+        oci_packages_find(spec, "", &tree, &err) == 0) {
+        o->watch =
+            oci_packages_watch_start(&o->tasks, tree, spec->packages_bytes, on_packages_beyond, o);
+    }
 }
 
 /* ---- probe ---------------------------------------------------------------------------------- */
@@ -126,6 +170,8 @@ static void close_tasks(struct oci *o)
     oci_create_free(o->creating);
     oci_end_free(o->ending);
     oci_change_free(o->changing);
+    oci_packages_watch_free(o->watch);
+    o->watch = NULL;
     o->changing = NULL;
     o->creating = NULL;
     o->ending = NULL;
@@ -252,6 +298,7 @@ static void oci_create(struct backend *b, const struct backend_spec *spec, backe
 {
     struct oci *o = oci_of(b);
     name_box(o, spec);
+    watch_packages(o, spec);
     o->create_done = done;
     o->create_arg = arg;
     o->creating = oci_create_start(&o->tasks, spec, on_oci_create, o);
@@ -309,6 +356,7 @@ static void on_attach(void *arg)
             oci_host_read("", geteuid(), getegid(), host);
             oci_mode_unapplied(&mode, host->swap_active, "", notes);
             oci_host_unapplied(host, notes);
+            oci_packages_note(o->packages_bytes, notes);
             oci_net_note(o->box.dir, &mode, &host->cgroup, o->box.container, notes);
             free(host);
         }
@@ -325,6 +373,7 @@ static void oci_attach(struct backend *b, const struct backend_spec *spec, backe
 {
     struct oci *o = oci_of(b);
     name_box(o, spec);
+    watch_packages(o, spec);
     o->attach_done = done;
     o->attach_arg = arg;
     task_later(&o->tasks, 0, on_attach, o);
@@ -337,8 +386,9 @@ static void on_oci_stream(void *arg)
     struct oci *o = arg;
     struct err err = ERR_INIT;
     int fd = -1;
-    int rc = o->known ? agent_socket_connect(o->box.dir, &fd, &err)
-                      : err_set(&err, ERR_GONE, "there is no sandbox");
+    int rc = !o->known              ? err_set(&err, ERR_GONE, "there is no sandbox")
+             : o->stopped.code != 0 ? err_set(&err, ERR_GONE, "%s", o->stopped.text)
+                                    : agent_socket_connect(o->box.dir, &fd, &err);
     if (rc == -ERR_BUSY && ++o->stream_tries < STREAM_TRIES) {
         task_later(&o->tasks, STREAM_TRY_MS, on_oci_stream, o);
         return;

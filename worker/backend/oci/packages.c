@@ -205,8 +205,8 @@ static int choose(const struct backend_spec *spec, const struct oci_host *host, 
     return rc;
 }
 
-static int find_tree(const struct backend_spec *spec, const char *apart, char **ret_tree,
-                     struct err *err)
+int oci_packages_find(const struct backend_spec *spec, const char *apart, char **ret_tree,
+                      struct err *err)
 {
     char *found[2] = {path_beside(spec->shared_dir, spec->packages),
                       path_apart(apart, spec->packages)};
@@ -230,7 +230,7 @@ int oci_packages_prepare(const struct backend_spec *spec, const struct oci_mode 
                          struct err *err)
 {
     if (strcmp(spec->packages, spec->id) != 0) {
-        return find_tree(spec, apart, ret_tree, err);
+        return oci_packages_find(spec, apart, ret_tree, err);
     }
     bool is_apart = false;
     CLEANUP_FREE char *path = NULL;
@@ -298,6 +298,24 @@ static void start_remover(struct tasks *tasks, const char *agent_path, const cha
         log_debug("cannot start %s: %s", agent_path, uv_strerror(rc));
         drop_tree_task(&r->task);
     }
+}
+
+int oci_packages_drop(struct tasks *tasks, const char *tree, const char *name,
+                      const char *agent_path, struct err *err)
+{
+    CLEANUP_FREE char *aside = alloc_printf("%s/../over-XXXXXX", tree);
+    if (mkdtemp(aside) == NULL) {
+        return report_tree(aside, err);
+    }
+    CLEANUP_FREE char *fresh = alloc_printf("%s/%s", aside, name);
+    CLEANUP_FREE char *there = alloc_printf("%s/%s", tree, name);
+    int rc = 0;
+    if (mkdir(fresh, 0700) < 0 || chmod(fresh, 0777) < 0 ||
+        renameat2(AT_FDCWD, fresh, AT_FDCWD, there, RENAME_EXCHANGE) < 0) {
+        rc = report_tree(there, err);
+    }
+    start_remover(tasks, agent_path, aside);
+    return rc;
 }
 
 /* Removes a directory into which nothing was installed. True if it is gone. */

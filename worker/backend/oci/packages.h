@@ -45,6 +45,15 @@ int oci_packages_prepare(const struct backend_spec *spec, const struct oci_mode 
                          const struct oci_host *host, const char *apart, char **ret_tree,
                          struct err *err) WARN_UNUSED;
 
+/* Finds the tree of another sandbox, for an installer: *ret_tree (free), or -ERR_GONE. */
+int oci_packages_find(const struct backend_spec *spec, const char *apart, char **ret_tree,
+                      struct err *err) WARN_UNUSED;
+
+/* Puts an empty subdirectory ("python" or "node") in the place of one in the tree, at once; what
+ * was there is removed by a process. -ERR_IO or -ERR_NO_SPACE if that cannot be. */
+int oci_packages_drop(struct tasks *tasks, const char *tree, const char *name,
+                      const char *agent_path, struct err *err) WARN_UNUSED;
+
 /* Retires the sandbox's packages in both places without waiting for their removal, which may take
  * long. They are moved into spec->dir, or renamed and removed by a process (the agent's program).
  * No packages is a success. */

@@ -117,6 +117,7 @@ const char *oci_remedy(const char *note, const struct oci_host *host)
          "-a"},
         {"private files", "put --runtime-dir on a file system that overlays can be made on (tmpfs, "
                           "ext4 or xfs; not another overlay), on a kernel of 5.11 or later"},
+        {"packages", "leave --build-packages off: then only pip and npm write there, which count"},
         {"hidepid",
          "install a newer runtime (runc 1.1 or crun 1.0, or later), on a kernel of 5.8 or "
          "later"},

@@ -127,6 +127,10 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
     add_rlimit(rlimits, "RLIMIT_CORE", in->host->core_max < 1 ? 0 : 1);
     add_rlimit(rlimits, "RLIMIT_NOFILE", files < in->host->files_max ? files : in->host->files_max);
 
+    if (in->spec->packages_write && in->spec->packages_bytes > 0) {
+        add_rlimit(rlimits, "RLIMIT_FSIZE", sandbox_packages_file_max(in->spec->packages_bytes));
+    }
+
     int adjust = in->host->oom_score_adj > SANDBOX_OOM_SCORE_ADJ ? in->host->oom_score_adj
                                                                  : SANDBOX_OOM_SCORE_ADJ;
     json_build_number(process, "oomScoreAdj", (uint64_t)adjust);
