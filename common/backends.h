@@ -37,6 +37,7 @@
     "install-timeout-seconds "
 
 #define BACKEND_TAKES_SHARES "share "
+#define BACKEND_TAKES_IO     "io-read-mbps io-write-mbps io-iops io-device "
 
 enum backend_images {
     BACKEND_IMAGES_DIRECTORIES, /* of this host */

@@ -16,7 +16,7 @@
  *  12  a sandbox of the pool gets the limits of whom it is given to
  *  13  a sandbox may have a door: connections out of it travel on the agent's stream
  *  14  a probe is asked for an image, and tells what would help
- *  15  a worker is told what packages may take
+ *  15  a worker is told what packages may take, and how much I/O a sandbox may make
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H

@@ -137,6 +137,10 @@ int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *e
     spec->limits.pids = m->pids;
     spec->limits.disk_bytes = m->disk_bytes;
     spec->limits.files = m->files;
+    spec->limits.io_read_bytes = m->io_read_bytes;
+    spec->limits.io_write_bytes = m->io_write_bytes;
+    spec->limits.io_ops = m->io_ops;
+    spec->io_device = alloc_viewdup(m->io_device);
     spec->env.items = env;
     spec->env.count = m->env.count;
     spec->grace_ms = m->grace_ms > 0 ? m->grace_ms : TIME_GRACE_MS;
@@ -177,6 +181,7 @@ void spec_drop(struct backend_spec *spec)
     place_finish(&spec->place);
     drop_text(spec->runtime);
     drop_text(spec->image);
+    drop_text(spec->io_device);
     drop_text(spec->packages);
     for (size_t i = 0; i < spec->mount_count; i++) {
         drop_text(spec->mounts[i].host_path);

@@ -196,12 +196,17 @@ static void handle_probe(struct worker *w, struct ipc_request *request, const st
     struct backend_spec spec;
     CLEANUP_FREE char *runtime = alloc_viewdup(m->probe.runtime);
     CLEANUP_FREE char *image = alloc_viewdup(m->probe.image);
+    CLEANUP_FREE char *device = alloc_viewdup(m->probe.io_device);
     struct oneshot *e = oneshot_create(w, request, m->seq, m->probe.backend, m->probe.place, &spec);
     if (e != NULL) {
         spec.runtime = runtime;
         spec.image = image;
         spec.pull = m->probe.pull;
         spec.packages_bytes = m->probe.packages_bytes;
+        spec.limits.io_read_bytes = m->probe.io_read_bytes;
+        spec.limits.io_write_bytes = m->probe.io_write_bytes;
+        spec.limits.io_ops = m->probe.io_ops;
+        spec.io_device = device;
         e->backend->ops->probe(e->backend, &spec, on_backend_probed, e);
         place_finish(&spec.place);
     }

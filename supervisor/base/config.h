@@ -33,6 +33,8 @@ struct config {
     uint64_t pids;
     uint64_t disk_mb; /* 0: what fits; see config_disk_mb() */
     uint64_t files;
+    uint64_t io_read_mbps, io_write_mbps, io_iops; /* in a second; 0: not limited */
+    char *io_device;                               /* "" = found by what a sandbox reads */
     /* the most that a client may ask for one sandbox, and memory of all; never 0 (ceilings.h) */
     uint64_t max_memory_mb, max_cpu_milli, max_pids, max_disk_mb;
     uint64_t memory_budget_mb;

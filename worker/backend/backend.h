@@ -43,7 +43,15 @@ struct backend_limits {
     uint64_t pids;         /* processes of user code, without the agent's own */
     uint64_t disk_bytes;   /* size of the workspace */
     uint64_t files;        /* open descriptors per process */
+    /* of the disks of this host or of the engine's, in a second; 0: not limited */
+    uint64_t io_read_bytes, io_write_bytes;
+    uint64_t io_ops; /* reads, and as many writes */
 };
+
+static inline bool backend_limits_io(const struct backend_limits *l)
+{
+    return l->io_read_bytes > 0 || l->io_write_bytes > 0 || l->io_ops > 0;
+}
 
 /* A file or directory of this host that an installer sees read-only: mounted, or copied at
  * creation. Sandboxes have none. A file must be in a directory below the root, whose other content
@@ -71,11 +79,12 @@ struct backend_spec {
     uint64_t mode;          /* from a probe of the same runtime; 0 = unknown */
     const char *image;      /* "" = the backend's default */
     struct backend_limits limits;
-    struct view_list env; /* "K=V" for the agent's children */
-    uint64_t grace_ms;    /* the agent ends the sandbox after this long without a link */
-    bool strict;          /* fail instead of leaving a limit unapplied */
-    bool pull;            /* fetch an image that the engine does not have */
-    bool network;         /* network access to what this host reaches, except its loopback */
+    const char *io_device; /* whose I/O is limited; NULL or "": the backend finds out */
+    struct view_list env;  /* "K=V" for the agent's children */
+    uint64_t grace_ms;     /* the agent ends the sandbox after this long without a link */
+    bool strict;           /* fail instead of leaving a limit unapplied */
+    bool pull;             /* fetch an image that the engine does not have */
+    bool network;          /* network access to what this host reaches, except its loopback */
     bool door; /* no interface, but the agent passes what is said to BACKEND_DOOR_PORT to its worker
                 */
     /* The sandbox whose package directory is mounted at BACKEND_PACKAGES; "" = none. If it is `id`,

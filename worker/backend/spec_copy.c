@@ -53,6 +53,7 @@ int spec_copy_init(struct spec_copy *r, const struct backend_spec *spec, struct 
     r->spec.place = place_copy(&spec->place);
     r->spec.runtime = dup_or_empty(spec->runtime);
     r->spec.image = dup_or_empty(spec->image);
+    r->spec.io_device = dup_or_empty(spec->io_device);
     r->spec.limits = spec_copy_limits(&spec->limits);
     r->env = alloc_array(spec->env.count, sizeof(*r->env));
     for (size_t i = 0; i < spec->env.count; i++) {
@@ -73,9 +74,9 @@ int spec_copy_init(struct spec_copy *r, const struct backend_spec *spec, struct 
 
 void spec_copy_finish(struct spec_copy *r)
 {
-    const char *const strings[] = {r->spec.id,         r->spec.dir,     r->spec.shared_dir,
-                                   r->spec.agent_path, r->spec.runtime, r->spec.image,
-                                   r->spec.packages};
+    const char *const strings[] = {r->spec.id,         r->spec.dir,      r->spec.shared_dir,
+                                   r->spec.agent_path, r->spec.runtime,  r->spec.image,
+                                   r->spec.packages,   r->spec.io_device};
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
         free((char *)(uintptr_t)strings[i]); /* ours, see spec_copy_init() */
     }

@@ -101,7 +101,6 @@ static void add_candidates(struct engine *e, const struct backend_row *row)
             .runtime = named ? c->runtime : row->runtimes[i],
             .image = needs_image ? IMAGE_DOCKER_DEFAULT : NULL,
             .pull = strcmp(c->pull, "never") != 0,
-            .packages_bytes = config_packages_bytes(c),
         };
     }
 }

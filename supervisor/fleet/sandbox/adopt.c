@@ -65,6 +65,7 @@ static void restore_spec(struct sandbox *s, const struct msg_open *open)
     }
     s->spec.mounts.items = s->asked.mounts;
     s->spec.shares = alloc_listdup(open->shares);
+    s->spec.io_device = view_of(alloc_viewdup(open->io_device));
     s->spec.door = alloc_listdup(open->door);
     s->spec.door_proxy = view_of(alloc_viewdup(open->door_proxy));
     s->spec.door_proxy_auth = view_of(alloc_viewdup(open->door_proxy_auth));

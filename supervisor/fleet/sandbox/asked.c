@@ -57,6 +57,7 @@ static void copy_reach(struct sandbox *s, const struct fleet_spec *spec)
     o->door_proxy_auth = copy_or_none(spec->door_proxy_auth);
     o->packages_write = installer;
     o->app_dir = spec->app_dir;
+    o->io_device = copy_or_none(s->host->config->io_device);
     const char *packages = s->host->config->packages ? s->id : "";
     o->packages = view_of(alloc_strdup(installer ? spec->installs_for : packages));
     o->packages_bytes = config_packages_bytes(s->host->config);
@@ -80,6 +81,9 @@ void sandbox_take_limits(const struct config *c, const struct fleet_spec *spec,
     o->disk_bytes =
         spec->disk_mb != 0 ? spec->disk_mb << 20 : config_disk_mb(c, o->memory_bytes >> 20) << 20;
     o->files = c->files;
+    o->io_read_bytes = c->io_read_mbps << 20;
+    o->io_write_bytes = c->io_write_mbps << 20;
+    o->io_ops = c->io_iops;
 }
 
 void sandbox_take_choices(struct sandbox *s, const struct fleet_spec *spec)

@@ -181,6 +181,7 @@ void sandbox_free(struct sandbox *s)
     alloc_listfree(&s->spec.door);
     free((char *)(uintptr_t)s->spec.door_proxy.data);
     free((char *)(uintptr_t)s->spec.door_proxy_auth.data);
+    free((char *)(uintptr_t)s->spec.io_device.data);
     free((char *)(uintptr_t)s->spec.packages.data);
     free((char *)(uintptr_t)s->spec.image.data);
     free(s->owner);

@@ -9,6 +9,8 @@
 
 #include "common/alloc.h"
 #include "common/log.h"
+#include "supervisor/base/config.h"
+#include "supervisor/fleet/host/host.h"
 
 #define EXIT_MS 1000 /* from the answer to CLOSE to the exit */
 
@@ -19,8 +21,8 @@ struct oneshot {
     struct view_list place;
     char *runtime, *image;
     bool pull, asked;
-    uint64_t packages_bytes;
-    worker_reply_fn done; /* NULL once called */
+    const struct config *config; /* what sandboxes will ask for */
+    worker_reply_fn done;        /* NULL once called */
     void *arg;
 };
 
@@ -84,7 +86,11 @@ static void on_oneshot_ready(void *arg)
         m.probe.runtime = view_of(e->runtime);
         m.probe.image = view_of(e->image);
         m.probe.pull = e->pull;
-        m.probe.packages_bytes = e->packages_bytes;
+        m.probe.packages_bytes = config_packages_bytes(e->config);
+        m.probe.io_read_bytes = e->config->io_read_mbps << 20;
+        m.probe.io_write_bytes = e->config->io_write_mbps << 20;
+        m.probe.io_ops = e->config->io_iops;
+        m.probe.io_device = view_of(e->config->io_device);
         timeout_ms = ONESHOT_PROBE_MS;
     } else {
         m.sweep.backend = view_of(e->backend);
@@ -122,7 +128,7 @@ int worker_oneshot_start(struct fleet_host *host, const struct worker_args *args
     e->runtime = alloc_strdup(target->runtime);
     e->image = alloc_strdup(target->image != NULL ? target->image : "");
     e->pull = target->pull;
-    e->packages_bytes = target->packages_bytes;
+    e->config = host->config;
     e->done = done;
     e->arg = arg;
     struct worker_args own = *args;

@@ -16,9 +16,8 @@ struct oneshot_target {
     const char *backend;
     struct view_list place; /* of its engine; see proto/place.h */
     const char *runtime;
-    const char *image;       /* PROBE: one that its engine is asked for; NULL: none */
-    bool pull;               /* whether the engine may fetch that */
-    uint64_t packages_bytes; /* PROBE: as in OPEN */
+    const char *image; /* PROBE: one that its engine is asked for; NULL: none */
+    bool pull;         /* whether the engine may fetch that */
 };
 
 /* Starts a worker with `args` and sends it `type` (MSG_PROBE or MSG_SWEEP) for the target.

@@ -407,7 +407,7 @@ static void note_warnings(struct docker_create *c, const cJSON *reply)
     c->unapplied_count =
         docker_shares_note(&c->request.spec, &c->user, c->unapplied_count, c->unapplied);
     c->unapplied_count =
-        docker_packages_note(c->request.spec.packages_bytes, c->unapplied_count, c->unapplied);
+        docker_spec_unapplied_asked(&c->engine, &c->request.spec, c->unapplied_count, c->unapplied);
 }
 
 static void on_container_made(void *arg, int rc, const struct docker_reply *reply,

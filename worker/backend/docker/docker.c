@@ -110,6 +110,8 @@ static void docker_probe(struct backend *b, const struct backend_spec *spec, bac
         .runtime = spec->runtime != NULL ? spec->runtime : "",
         .image = spec->image != NULL ? spec->image : "",
         .pull = spec->pull,
+        .limits = spec->limits,
+        .io_device = spec->io_device,
         .packages_bytes = spec->packages_bytes,
         .sweep = true,
     };
@@ -358,7 +360,7 @@ static void on_container_inspected(void *arg, int rc, const struct docker_reply 
     info.unapplied_count =
         docker_shares_note(&d->request.spec, &user, info.unapplied_count, unapplied);
     info.unapplied_count =
-        docker_packages_note(d->request.spec.packages_bytes, info.unapplied_count, unapplied);
+        docker_spec_unapplied_asked(&d->engine, &d->request.spec, info.unapplied_count, unapplied);
     for (size_t i = 0; i < info.unapplied_count; i++) {
         info.unapplied[i] = unapplied[i];
     }

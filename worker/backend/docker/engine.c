@@ -179,6 +179,12 @@ const char *docker_engine_remedy(const struct docker_engine *e, const char *note
          "use an engine that maps no ids (Docker Engine of root, without userns-remap), or a "
          "runtime of this host (--backend oci)"},
         {"inotify", "as for shm"},
+        {"io",
+         "name the disk of the engine's host that has its files: --io-device /dev/sda; a rootless "
+         "engine and one without cgroups have no such limit"},
+        {"io writes",
+         "boot the engine's host with systemd.unified_cgroup_hierarchy=1 on the kernel's "
+         "command line (cgroups of version 2)"},
         {"packages", "leave --build-packages off, or use a runtime of this host (--backend oci)"},
     };
     size_t len = strcspn(note, ":");

@@ -74,16 +74,6 @@ bool docker_packages_are_borrowed(const struct backend_spec *spec)
     return spec->packages[0] != '\0' && strcmp(spec->packages, spec->id) != 0;
 }
 
-size_t docker_packages_note(uint64_t bytes, size_t count, char *texts[BACKEND_UNAPPLIED_MAX])
-{
-    if (bytes > 0 && count < BACKEND_UNAPPLIED_MAX) {
-        texts[count++] =
-            alloc_strdup("packages: the engine's volumes have no size, so what code of "
-                         "packages writes while it is built is not limited");
-    }
-    return count;
-}
-
 static struct docker_packages *packages_new(const char *sandbox, docker_packages_fn done, void *arg)
 {
     struct docker_packages *p = alloc_one(struct docker_packages);

@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "common/err.h"
 #include "worker/backend/backend.h"
@@ -29,10 +28,6 @@ bool docker_packages_is_volume(const char *name);
 
 /* True for an installer: it has another sandbox's volumes, neither makes nor removes them. */
 bool docker_packages_are_borrowed(const struct backend_spec *spec);
-
-/* Appends what is not held of the limit packages_bytes (backend.h), and returns the new number of
- * texts; the caller frees them. */
-size_t docker_packages_note(uint64_t bytes, size_t count, char *texts[BACKEND_UNAPPLIED_MAX]);
 
 struct docker_packages;
 

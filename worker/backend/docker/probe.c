@@ -24,7 +24,6 @@
 #include "common/log.h"
 #include "worker/backend/docker/discovery.h"
 #include "worker/backend/docker/end.h"
-#include "worker/backend/docker/packages.h"
 #include "worker/backend/docker/spec.h"
 
 _Static_assert(DOCKER_ENDPOINTS_MAX <= BACKEND_TRIED_MAX, "all places can be told");
@@ -41,6 +40,8 @@ struct docker_probe {
     size_t next;
     char *runtime, *image;
     bool pull, sweep;
+    struct backend_limits limits;
+    char *io_device;
     uint64_t packages_bytes;
     char *answers[DOCKER_ENDPOINTS_MAX]; /* of the places, as far as they were tried */
     struct docker_api *api;              /* of the place that is being tried */
@@ -71,6 +72,7 @@ static void free_docker_probe(struct docker_probe *p)
     docker_discovery_finish(&p->places);
     free(p->runtime);
     free(p->image);
+    free(p->io_device);
     free(p->doubt);
     free(p);
 }
@@ -267,7 +269,10 @@ static void on_info(void *arg, int rc, const struct docker_reply *reply, const s
              p->engine.api_minor, p->engine.rootless ? ", rootless" : "");
     note_answer(p, p->version);
     p->unapplied_count = docker_spec_unapplied(&p->engine, NULL, 0, p->unapplied);
-    p->unapplied_count = docker_packages_note(p->packages_bytes, p->unapplied_count, p->unapplied);
+    const struct backend_spec asked = {
+        .limits = p->limits, .io_device = p->io_device, .packages_bytes = p->packages_bytes};
+    p->unapplied_count =
+        docker_spec_unapplied_asked(&p->engine, &asked, p->unapplied_count, p->unapplied);
     if (p->image[0] != '\0') {
         look_for_image(p);
     } else {
@@ -338,6 +343,8 @@ struct docker_probe *docker_probe_start(uv_loop_t *loop, const struct docker_pro
     p->runtime = alloc_strdup(wish->runtime);
     p->image = alloc_strdup(wish->image);
     p->pull = wish->pull;
+    p->limits = wish->limits;
+    p->io_device = alloc_strdup(wish->io_device != NULL ? wish->io_device : "");
     p->packages_bytes = wish->packages_bytes;
     p->sweep = wish->sweep;
     p->fn = fn;

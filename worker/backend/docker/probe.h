@@ -25,12 +25,14 @@ typedef void (*docker_probe_fn)(void *arg, const struct docker_probe_result *res
 
 /* Copied by docker_probe_start(). */
 struct docker_probe_wish {
-    const struct place *place; /* of the engine, PLACE_NONE to look for it */
-    const char *runtime;       /* an OCI runtime that it must have, "" for any */
-    const char *image;         /* one that it should have or be able to fetch, "" for none */
-    bool pull;                 /* whether it may fetch that */
-    uint64_t packages_bytes;   /* as in a spec */
-    bool sweep;                /* also remove what dead servers left there */
+    const struct place *place;    /* of the engine, PLACE_NONE to look for it */
+    const char *runtime;          /* an OCI runtime that it must have, "" for any */
+    const char *image;            /* one that it should have or be able to fetch, "" for none */
+    bool pull;                    /* whether it may fetch that */
+    struct backend_limits limits; /* as in a spec, like the next two */
+    const char *io_device;
+    uint64_t packages_bytes;
+    bool sweep; /* also remove what dead servers left there */
 };
 
 struct docker_probe *docker_probe_start(uv_loop_t *loop, const struct docker_probe_wish *wish,

@@ -430,6 +430,34 @@ static bool holds_sysctls(const struct docker_engine *engine)
     return !engine->userns && !engine->rootless;
 }
 
+/* Only the operator knows which disk of its host has the engine's files. */
+static bool holds_io(const struct docker_engine *engine, const struct backend_spec *spec)
+{
+    return !engine->rootless && !engine->cgroup_none && spec->io_device != NULL &&
+           spec->io_device[0] != '\0';
+}
+
+static void add_io(cJSON *host, const struct docker_spec_input *in)
+{
+    const struct backend_limits *limits = &in->spec->limits;
+    const struct {
+        const char *key;
+        uint64_t rate;
+    } rows[] = {
+        {"BlkioDeviceReadBps", limits->io_read_bytes},
+        {"BlkioDeviceWriteBps", limits->io_write_bytes},
+        {"BlkioDeviceReadIOps", limits->io_ops},
+        {"BlkioDeviceWriteIOps", limits->io_ops},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].rate > 0 && holds_io(in->engine, in->spec)) {
+            cJSON *row = json_build_append_object(json_build_array(host, rows[i].key));
+            json_build_string(row, "Path", in->spec->io_device);
+            json_build_number(row, "Rate", rows[i].rate);
+        }
+    }
+}
+
 static void add_limits(cJSON *host, const struct docker_spec_input *in,
                        const struct backend_limits *limits)
 {
@@ -455,6 +483,8 @@ static void add_limits(cJSON *host, const struct docker_spec_input *in,
         json_build_number(host, "PidsLimit", limits->pids + DOCKER_PIDS_ROOM);
     }
     json_build_number(host, "OomScoreAdj", SANDBOX_OOM_SCORE_ADJ);
+
+    add_io(host, in);
 
     cJSON *ulimits = json_build_array(host, "Ulimits");
     add_ulimit(ulimits, "nofile",
@@ -597,4 +627,27 @@ size_t docker_spec_unapplied(const struct docker_engine *engine, const char *con
                      "that runs the engine");
     }
     return n.count;
+}
+
+size_t docker_spec_unapplied_asked(const struct docker_engine *engine,
+                                   const struct backend_spec *spec, size_t count,
+                                   char *texts[BACKEND_UNAPPLIED_MAX])
+{
+    if (spec->packages_bytes > 0 && count < BACKEND_UNAPPLIED_MAX) {
+        texts[count++] =
+            alloc_strdup("packages: the engine's volumes have no size, so what code of "
+                         "packages writes while it is built is not limited");
+    }
+    if (backend_limits_io(&spec->limits) && count < BACKEND_UNAPPLIED_MAX) {
+        if (!holds_io(engine, spec)) {
+            texts[count++] = alloc_strdup(
+                engine->rootless || engine->cgroup_none
+                    ? "io: this engine cannot limit reads and writes"
+                    : "io: which disk of the engine's host has its files is not known");
+        } else if (engine->cgroup_v1 && spec->limits.io_write_bytes + spec->limits.io_ops > 0) {
+            texts[count++] = alloc_strdup("io writes: cgroups of version 1 limit those that go by "
+                                          "the cache, as nearly all do, for nobody");
+        }
+    }
+    return count;
 }

@@ -52,4 +52,10 @@ int docker_spec_build(const struct docker_spec_input *in, char **ret_text,
 size_t docker_spec_unapplied(const struct docker_engine *engine, const char *const *warnings,
                              size_t warning_count, char *ret[BACKEND_UNAPPLIED_MAX]);
 
+/* Appends to `count` texts what is not applied of limits that are only there if they are asked for.
+ * Returns the new number; the caller frees them. */
+size_t docker_spec_unapplied_asked(const struct docker_engine *engine,
+                                   const struct backend_spec *spec, size_t count,
+                                   char *texts[BACKEND_UNAPPLIED_MAX]);
+
 #endif

@@ -30,6 +30,7 @@
 
 #define PROC_FILE_MAX (1u << 20) /* mountinfo of a host with thousands of containers */
 #define SOCKETS_FILE  "memory.kmem.tcp.limit_in_bytes" /* of UDP, too, in spite of its name */
+#define IO_FILES      "blkio.throttle."                /* of version 1 */
 #define FIGURES_MAX   (16u << 10)
 #define KILLS_MAX     512 /* of the file that counts kills for memory */
 #define KILLS_KEY     "oom_kill"
@@ -182,6 +183,8 @@ static void detect_v1(const char *fs_root, struct oci_cgroup_host *h)
     h->sockets = memory != NULL && cgroup_file_exists(fs_root, memory->point, "", SOCKETS_FILE);
     h->cpu = find_mount(h, "cpu") != NULL;
     h->pids = find_mount(h, "pids") != NULL;
+    const struct oci_cgroup_mount *io = find_mount(h, "blkio");
+    h->io = io != NULL && cgroup_file_exists(fs_root, io->point, "", IO_FILES "read_bps_device");
 }
 
 static void detect_v2(const char *fs_root, bool as_root, const char *own, struct oci_cgroup_host *h)
@@ -207,6 +210,7 @@ static void detect_v2(const char *fs_root, bool as_root, const char *own, struct
         h->memory = strstr(list, " memory ") != NULL;
         h->cpu = strstr(list, " cpu ") != NULL;
         h->pids = strstr(list, " pids ") != NULL;
+        h->io = strstr(list, " io ") != NULL;
     }
     /* the root group has no memory.swap.max, so our own group is asked */
     bool top = own[0] == '\0' || strcmp(own, "/") == 0;
@@ -289,10 +293,12 @@ bool oci_cgroup_find(const char *fs_root, const struct oci_cgroup_host *host, pi
         locate(fs_root, host, text, NULL, container, ret_dirs->memory);
         memcpy(ret_dirs->cpu, ret_dirs->memory, sizeof(ret_dirs->cpu));
         memcpy(ret_dirs->pids, ret_dirs->memory, sizeof(ret_dirs->pids));
+        memcpy(ret_dirs->io, ret_dirs->memory, sizeof(ret_dirs->io));
     } else {
         locate(fs_root, host, text, "memory", container, ret_dirs->memory);
         locate(fs_root, host, text, "cpuacct", container, ret_dirs->cpu);
         locate(fs_root, host, text, "pids", container, ret_dirs->pids);
+        locate(fs_root, host, text, "blkio", container, ret_dirs->io);
     }
     return ret_dirs->memory[0] != '\0' || ret_dirs->cpu[0] != '\0' || ret_dirs->pids[0] != '\0';
 }
@@ -395,6 +401,34 @@ uint64_t oci_cgroup_kills(int fd)
 int oci_cgroup_limit_sockets(const struct oci_cgroup_dirs *dirs, uint64_t bytes, struct err *err)
 {
     return write_group_file(dirs->memory, SOCKETS_FILE, bytes, ERR_IO, err);
+}
+
+int oci_cgroup_limit_io(const struct oci_cgroup_dirs *dirs, const char *disk,
+                        const struct backend_limits *limits, struct err *err)
+{
+    const struct {
+        const char *key, *file; /* in version 2, and in version 1 */
+        uint64_t value;
+    } rows[] = {
+        {"rbps", IO_FILES "read_bps_device", limits->io_read_bytes},
+        {"wbps", IO_FILES "write_bps_device", limits->io_write_bytes},
+        {"riops", IO_FILES "read_iops_device", limits->io_ops},
+        {"wiops", IO_FILES "write_iops_device", limits->io_ops},
+    };
+    if (dirs->io[0] == '\0') {
+        return err_set(err, ERR_IO, "its control group was not found");
+    }
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[96];
+        if (rows[i].value > 0) {
+            snprintf(text, sizeof(text), "%s %s%s%llu", disk, dirs->unified ? rows[i].key : "",
+                     dirs->unified ? "=" : "", (unsigned long long)rows[i].value);
+            rc = write_group_text(dirs->io, dirs->unified ? "io.max" : rows[i].file, text, ERR_IO,
+                                  err);
+        }
+    }
+    return rc;
 }
 
 uint64_t oci_cgroup_quota_us(uint64_t cpu_milli)

@@ -36,6 +36,7 @@ struct oci_cgroup_host {
     size_t mount_count;
     bool memory, swap, cpu, pids;     /* controllers that could limit a sandbox */
     bool sockets;                     /* version 1: buffers of sockets, beside its memory */
+    bool io;                          /* what it may read and write of a disk */
     char parent[OCI_CGROUP_PATH_MAX]; /* where its group is made; "" = root */
     bool parent_writable;             /* false if we certainly cannot make a group there */
 };
@@ -45,7 +46,8 @@ void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host
 
 /* Directories with the figures of one container; "" = none. They include fs_root. */
 struct oci_cgroup_dirs {
-    char memory[OCI_CGROUP_PATH_MAX], cpu[OCI_CGROUP_PATH_MAX], pids[OCI_CGROUP_PATH_MAX];
+    char memory[OCI_CGROUP_PATH_MAX], cpu[OCI_CGROUP_PATH_MAX], pids[OCI_CGROUP_PATH_MAX],
+        io[OCI_CGROUP_PATH_MAX];
     bool unified;
 };
 
@@ -63,6 +65,11 @@ int oci_cgroup_join(const char *fs_root, const struct oci_cgroup_host *host, pid
 /* Limits the buffers of sockets (version 1). -ERR_IO if the kernel does not take it. */
 int oci_cgroup_limit_sockets(const struct oci_cgroup_dirs *dirs, uint64_t bytes,
                              struct err *err) WARN_UNUSED;
+
+/* Limits what the group may read and write of a disk, "MAJOR:MINOR". -ERR_IO if the kernel does not
+ * take it, or the group has no such limit. */
+int oci_cgroup_limit_io(const struct oci_cgroup_dirs *dirs, const char *disk,
+                        const struct backend_limits *limits, struct err *err) WARN_UNUSED;
 
 /* What a share of the processors is in the words of the kernel. */
 #define OCI_CGROUP_PERIOD_US 100000u

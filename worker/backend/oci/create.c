@@ -176,6 +176,7 @@ static int settle_oci_create(struct oci_create *c)
     if (rc == 0) {
         note_oci_first(c);
         rc = oci_limits_sockets(&c->box, &c->request.spec, &c->mode, &c->host, pid, &c->err);
+        rc = rc < 0 ? rc : oci_io_limit(&c->box, &c->request.spec, &c->host, pid, &c->err);
     }
     return rc;
 }

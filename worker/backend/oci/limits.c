@@ -10,16 +10,28 @@
  * Cgroups of version 1 count the buffers of TCP and UDP sockets beside the memory, and only if they
  * have a limit. Runtimes took one once ("kernelTCP") and ignore it since runc 1.0, so it is written
  * here. It counts for sockets that are made after it.
+ *
+ * A sandbox's own files are in memory. What it has of a disk are the files of its root, which are
+ * read when they are in no cache, packages, which installers write, and shares. So the disks are
+ * found by those, unless the operator names one: of a file system that has its own idea of disks
+ * (btrfs, overlays), the kernel says none. The limits are written here, not by the runtime: a disk
+ * that the kernel refuses is then a note, and not the end of the sandbox.
  */
 #include "worker/backend/oci/limits.h"
 
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/buf.h"
 #include "common/cleanup.h"
+#include "common/fd.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/sandbox_defaults.h"
 
@@ -27,6 +39,7 @@
 #define SHARE_OF      16
 #define INSTANCES_MIN 8
 #define WATCHES_MIN   128
+#define NUMBER_MAX    64 /* of a file that has the number of a device */
 
 /* The strings that the arguments borrow. */
 struct limit_words {
@@ -115,4 +128,144 @@ int oci_limits_keep(const struct oci_box *box, const struct oci_exec_result *res
                      : result->spawn_error != 0 ? strerror(result->spawn_error)
                                                 : "the program does not say why");
     return oci_box_add_note(box, view_of(text), err);
+}
+
+/* ---- reads and writes of disks -------------------------------------------------------------- */
+
+static void add_disk(struct oci_disks *d, const char *name)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        if (strcmp(d->names[i], name) == 0) {
+            return;
+        }
+    }
+    if (d->count < OCI_DISKS_MAX) {
+        snprintf(d->names[d->count++], OCI_DISK_NAME, "%s", name);
+    }
+}
+
+/* Finds the whole disk of a device: a partition is a directory in that of its disk. */
+static bool add_device(const char *fs_root, struct oci_disks *d, dev_t device)
+{
+    char name[OCI_DISK_NAME];
+    snprintf(name, sizeof(name), "%u:%u", major(device), minor(device));
+    CLEANUP_FREE char *place = alloc_printf("%s/sys/dev/block/%s", fs_root, name);
+    CLEANUP_FREE char *partition = alloc_printf("%s/partition", place);
+    if (access(place, F_OK) < 0) {
+        return false;
+    }
+    if (access(partition, F_OK) == 0) {
+        CLEANUP_FREE char *disk = alloc_printf("%s/../dev", place);
+        CLEANUP_BUF struct buf text;
+        struct err err;
+        unsigned high, low;
+        buf_init(&text, NUMBER_MAX);
+        if (file_read(disk, &text, &err) < 0 || buf_cstr(&text) == NULL ||
+            sscanf(buf_cstr(&text), "%u:%u", &high, &low) != 2) {
+            return false;
+        }
+        snprintf(name, sizeof(name), "%u:%u", high, low);
+    }
+    add_disk(d, name);
+    return true;
+}
+
+static void miss(struct oci_disks *d, const char *path)
+{
+    if (d->missed[0] == '\0') {
+        snprintf(d->missed, sizeof(d->missed), "%s", path);
+    }
+}
+
+static void add_disk_of(const char *fs_root, struct oci_disks *d, const char *path)
+{
+    struct stat st;
+    struct statfs fs;
+    if (stat(path, &st) < 0 || statfs(path, &fs) < 0 || fs.f_type == TMPFS_MAGIC ||
+        fs.f_type == RAMFS_MAGIC) {
+        return;
+    }
+    if (!add_device(fs_root, d, st.st_dev)) {
+        miss(d, path);
+    }
+}
+
+void oci_disks_find(const char *fs_root, const struct backend_spec *spec, struct oci_disks *ret)
+{
+    *ret = (struct oci_disks){.count = 0};
+    if (spec->io_device != NULL && spec->io_device[0] != '\0') {
+        struct stat st;
+        if (stat(spec->io_device, &st) < 0 || !S_ISBLK(st.st_mode) ||
+            !add_device(fs_root, ret, st.st_rdev)) {
+            miss(ret, spec->io_device);
+        }
+        return;
+    }
+    bool image = spec->image != NULL && spec->image[0] == '/';
+    add_disk_of(fs_root, ret, image ? spec->image : "/usr");
+    add_disk_of(fs_root, ret, spec->shared_dir); /* packages are there, or in /var/tmp */
+    add_disk_of(fs_root, ret, "/var/tmp");
+    for (size_t i = 0; i < spec->share_count; i++) {
+        add_disk_of(fs_root, ret, spec->shares[i].host_path);
+    }
+    for (size_t i = 0; i < spec->mount_count; i++) {
+        add_disk_of(fs_root, ret, spec->mounts[i].host_path);
+    }
+}
+
+void oci_io_unapplied(const struct backend_spec *spec, const struct oci_host *host,
+                      struct oci_notes *notes)
+{
+    const struct oci_cgroup_host *c = &host->cgroup;
+    if (!backend_limits_io(&spec->limits)) {
+        return;
+    }
+    if (!c->io) {
+        oci_notes_add(notes, "io: no control group of this host limits reads and writes");
+        return;
+    }
+    struct oci_disks disks;
+    oci_disks_find("", spec, &disks);
+    if (disks.missed[0] != '\0') {
+        oci_notes_add(notes, "io: which disk has %s is not known", disks.missed);
+    }
+    if (c->version == OCI_CGROUP_VERSION_1 &&
+        (spec->limits.io_write_bytes > 0 || spec->limits.io_ops > 0)) {
+        oci_notes_add(notes, "io writes: cgroups of version 1 limit those that go by the cache, as "
+                             "nearly all do, for nobody");
+    }
+}
+
+static int limit_disks(const struct oci_disks *disks, const struct backend_limits *limits,
+                       const struct oci_cgroup_dirs *dirs, struct err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < disks->count; i++) {
+        rc = oci_cgroup_limit_io(dirs, disks->names[i], limits, err);
+    }
+    return rc;
+}
+
+int oci_io_limit(const struct oci_box *box, const struct backend_spec *spec,
+                 const struct oci_host *host, pid_t pid, struct err *err)
+{
+    struct oci_notes *notes = alloc_one(struct oci_notes);
+    oci_io_unapplied(spec, host, notes);
+    if (backend_limits_io(&spec->limits) && host->cgroup.io) {
+        struct oci_disks disks;
+        struct oci_cgroup_dirs dirs;
+        struct err why = ERR_INIT;
+        oci_disks_find("", spec, &disks);
+        if (!oci_cgroup_find("", &host->cgroup, pid, box->container, &dirs) ||
+            limit_disks(&disks, &spec->limits, &dirs, &why) < 0) {
+            oci_notes_add(notes, "io: the kernel does not take the limits: %s", why.text);
+        }
+    }
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < notes->count; i++) {
+        CLEANUP_FREE char *line = alloc_printf("%s\n", notes->text[i]);
+        rc = oci_box_add_note(box, view_of(line), err);
+    }
+    free(notes);
+    return rc;
 }

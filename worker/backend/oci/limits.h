@@ -1,7 +1,9 @@
 /*
- * The limits of a container's namespaces, which a program on this host sets when the container runs
- * and no code in it yet (`cloister-agent limit`).
+ * The limits of a container that are set from outside when it runs and no code in it does yet:
+ * those of its namespaces, by a program on this host (`cloister-agent limit`), and in its control
+ * groups those that runtimes do not set.
  *
+ * `fs_root` is "" for the real system; tests point it at a directory with canned files.
  * Thread: the loop's. Nothing blocks; small files are written and read.
  */
 #ifndef CLOISTER_WORKER_BACKEND_OCI_LIMITS_H
@@ -25,5 +27,30 @@ int oci_limits_sockets(const struct oci_box *box, const struct backend_spec *spe
 /* Writes down what could not be set (oci_box_add_note()). */
 int oci_limits_keep(const struct oci_box *box, const struct oci_exec_result *result,
                     struct err *err) WARN_UNUSED;
+
+/* ---- what it may read and write of this host's disks in a second ---- */
+
+#define OCI_DISKS_MAX 8
+#define OCI_DISK_NAME 24 /* "MAJOR:MINOR", as control groups have it */
+
+/* Whole disks, as the kernel limits no partitions. */
+struct oci_disks {
+    char names[OCI_DISKS_MAX][OCI_DISK_NAME];
+    size_t count;
+    char missed[128]; /* a path whose disk is not known, or "" */
+};
+
+/* The disks of what a sandbox reads and writes, or the one that the operator has named. What is in
+ * memory has none. */
+void oci_disks_find(const char *fs_root, const struct backend_spec *spec, struct oci_disks *ret);
+
+/* Appends what this host does not apply of the limits, if there are any. */
+void oci_io_unapplied(const struct backend_spec *spec, const struct oci_host *host,
+                      struct oci_notes *notes);
+
+/* Sets the limits for the control group of a container's first process. What the kernel does not
+ * take is written down (oci_box_add_note()). */
+int oci_io_limit(const struct oci_box *box, const struct backend_spec *spec,
+                 const struct oci_host *host, pid_t pid, struct err *err) WARN_UNUSED;
 
 #endif

@@ -29,6 +29,7 @@
 #include "worker/backend/oci/box.h"
 #include "worker/backend/oci/end.h"
 #include "worker/backend/oci/exec.h"
+#include "worker/backend/oci/limits.h"
 #include "worker/backend/oci/packages_limit.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/oci/shares.h"
@@ -146,6 +147,7 @@ static void finish_oci_probe(struct oci_probe *p)
         oci_mode_unapplied(&result.mode, p->host.swap_active, p->cgroup_words, notes);
         oci_host_unapplied(&p->host, notes);
         oci_packages_note(p->request.spec.packages_bytes, notes);
+        oci_io_unapplied(&p->request.spec, &p->host, notes);
     }
     result.notes = notes;
     result.host = &p->host;

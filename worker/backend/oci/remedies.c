@@ -125,6 +125,10 @@ const char *oci_remedy(const char *note, const struct oci_host *host)
                     "another runtime: --runtime crun"},
         {"private devices", "start cloister as root, or use a container engine (--backend docker)"},
         {"sockets", UNIFIED},
+        {"io writes", UNIFIED},
+        {"io", "name the disk, such as --io-device /dev/sda; where no control group has reads and "
+               "writes, the controller is called blkio in version 1 and io in version 2, and an "
+               "ordinary user has it by Delegate=yes"},
         {"core", "raise the hard limit where cloister is started: LimitCORE=1 in its unit, or "
                  "\"* hard core 1\" in /etc/security/limits.conf and a new login"},
     };

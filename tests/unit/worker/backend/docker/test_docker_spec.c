@@ -311,6 +311,38 @@ static void limits_are_asked_for(void **state)
     cJSON_Delete(f.body);
 }
 
+static void reads_and_writes_are_limited_where_the_disk_is_named(void **state)
+{
+    struct fixture f = make();
+    (void)state;
+    f.spec.limits.io_read_bytes = 5 << 20;
+    f.spec.limits.io_ops = 100;
+    build(&f);
+    assert_null(spec_at(&f, "HostConfig.BlkioDeviceReadBps"));
+    f.spec.io_device = "/dev/sda";
+    build(&f);
+    const cJSON *rate = cJSON_GetArrayItem(spec_at(&f, "HostConfig.BlkioDeviceReadBps"), 0);
+    assert_string_equal(json_get_str(rate, "Path"), "/dev/sda");
+    assert_int_equal(json_get(rate, "Rate")->valueint, 5 << 20);
+    assert_null(spec_at(&f, "HostConfig.BlkioDeviceWriteBps"));
+    assert_non_null(spec_at(&f, "HostConfig.BlkioDeviceReadIOps"));
+    assert_non_null(spec_at(&f, "HostConfig.BlkioDeviceWriteIOps"));
+    cJSON_Delete(f.body);
+}
+
+static void no_file_of_an_installer_is_larger_than_it_may_need(void **state)
+{
+    struct fixture f = make();
+    (void)state;
+    f.spec.packages_write = true;
+    f.spec.packages_bytes = 8 << 20;
+    build(&f);
+    const cJSON *limit = cJSON_GetArrayItem(spec_at(&f, "HostConfig.Ulimits"), 1);
+    assert_string_equal(json_get_str(limit, "Name"), "fsize");
+    assert_int_equal(json_get(limit, "Hard")->valueint, 80 << 20);
+    cJSON_Delete(f.body);
+}
+
 static void a_limit_that_nobody_chose_is_not_none(void **state)
 {
     struct fixture f = make();
@@ -604,6 +636,39 @@ static void what_the_engine_lacks_is_told(void **state)
     expect_notes(&engine, NULL, 0, mapped, 2);
 }
 
+/* Requires a note that begins so, or none. */
+static void expect_asked(const struct docker_engine *engine, const struct backend_spec *spec,
+                         const char *begin)
+{
+    char *notes[BACKEND_UNAPPLIED_MAX];
+    size_t count = docker_spec_unapplied_asked(engine, spec, 0, notes);
+    assert_int_equal(count, begin != NULL ? 1 : 0);
+    if (begin != NULL) {
+        assert_int_equal(strncmp(notes[0], begin, strlen(begin)), 0);
+        free(notes[0]);
+    }
+    assert_int_equal(docker_spec_unapplied_asked(engine, spec, BACKEND_UNAPPLIED_MAX, notes),
+                     BACKEND_UNAPPLIED_MAX);
+}
+
+static void what_is_only_there_if_asked_for_is_told_only_then(void **state)
+{
+    struct docker_engine engine = make().engine;
+    struct backend_spec spec = {.packages_bytes = 0};
+    (void)state;
+    expect_asked(&engine, &spec, NULL);
+    spec.packages_bytes = 1;
+    expect_asked(&engine, &spec, "packages: ");
+    spec = (struct backend_spec){.limits = {.io_write_bytes = 1}};
+    expect_asked(&engine, &spec, "io: which disk");
+    spec.io_device = "/dev/sda";
+    expect_asked(&engine, &spec, NULL);
+    engine.cgroup_v1 = true;
+    expect_asked(&engine, &spec, "io writes: ");
+    engine.rootless = true;
+    expect_asked(&engine, &spec, "io: this engine");
+}
+
 static void warnings_are_recognised(void **state)
 {
     static const char *const warnings[] = {
@@ -666,6 +731,8 @@ int main(void)
         cmocka_unit_test(what_tells_of_the_host_is_masked),
         cmocka_unit_test(a_runtime_is_named_only_if_one_is_wanted),
         cmocka_unit_test(limits_are_asked_for),
+        cmocka_unit_test(reads_and_writes_are_limited_where_the_disk_is_named),
+        cmocka_unit_test(no_file_of_an_installer_is_larger_than_it_may_need),
         cmocka_unit_test(a_limit_that_nobody_chose_is_not_none),
         cmocka_unit_test(more_than_all_cpus_is_all_cpus),
         cmocka_unit_test(what_the_engine_cannot_do_is_not_asked_for),
@@ -677,6 +744,7 @@ int main(void)
         cmocka_unit_test(each_sandbox_has_an_id_of_its_own),
         cmocka_unit_test(a_good_engine_applies_everything),
         cmocka_unit_test(what_the_engine_lacks_is_told),
+        cmocka_unit_test(what_is_only_there_if_asked_for_is_told_only_then),
         cmocka_unit_test(warnings_are_recognised),
         cmocka_unit_test(hostile_warnings_are_bounded),
     };
