@@ -106,7 +106,7 @@ install_network_helper() {
 # are skipped without it, or where a package is missing.
 install_engines() {
     local each command
-    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry newuidmap:uidmap; do
+    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry newuidmap:uidmap apparmor_parser:apparmor; do
         command=${each%%:*}
         if [ "$(id -u)" -eq 0 ] && has_command apt-get; then
             need_command "$command" "${each#*:}"

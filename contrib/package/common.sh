@@ -42,7 +42,7 @@ need() { # <command> <Debian package>
 
 # What is in the root: compilers and libraries, and what looks at the result.
 build_packages=build-essential,debhelper,fakeroot,lintian,ccache,meson,ninja-build,pkg-config,libnng-dev,libmsgpack-dev,libcjson-dev
-build_packages+=,libuv1-dev,libcurl4-openssl-dev,libarchive-dev,libmicrohttpd-dev,libyaml-dev,python3,libcurl3-gnutls,patchelf,python3-jsonschema,systemd
+build_packages+=,libuv1-dev,libcurl4-openssl-dev,libarchive-dev,libmicrohttpd-dev,libyaml-dev,python3,libcurl3-gnutls,patchelf,python3-jsonschema,systemd,dh-apparmor
 
 # Makes the root in which packages are built, unless it is there.
 need_root() {

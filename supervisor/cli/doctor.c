@@ -22,6 +22,7 @@
 #include "common/backends.h"
 #include "common/cleanup.h"
 #include "common/err.h"
+#include "common/kernel/apparmor.h"
 #include "common/log.h"
 #include "proto/codec.h"
 #include "proto/place.h"
@@ -61,6 +62,22 @@ static void print_program(const char *what, int rc, const char *path, const stru
     printf("  %-18s %s%s\n", what, rc == 0 ? path : "missing: ", rc == 0 ? "" : err->text);
 }
 
+/* Where the kernel has none there is nothing to do. */
+static void print_apparmor(void)
+{
+    static const char *const texts[] = {
+        [APPARMOR_NONE] = NULL,
+        [APPARMOR_HIDDEN] = "its profiles are shown to root only, so sandboxes of oci have none",
+        [APPARMOR_UNLOADED] = "profile " APPARMOR_PROFILE " is not loaded: sudo apparmor_parser -r "
+                              "/etc/apparmor.d/" APPARMOR_PROFILE " (from contrib/apparmor)",
+        [APPARMOR_LOADED] = "sandboxes of oci are under the profile " APPARMOR_PROFILE,
+    };
+    const char *text = texts[apparmor_look("")];
+    if (text != NULL) {
+        printf("  %-18s %s\n", "AppArmor", text);
+    }
+}
+
 /* Returns whether both programs exist. */
 static bool examine_programs(const struct config *config)
 {
@@ -73,7 +90,9 @@ static bool examine_programs(const struct config *config)
     print_program("worker", worker_rc, worker, &err);
     int agent_rc = binaries_find_agent(config, &agent, &err);
     print_program("agent", agent_rc, agent, &err);
-    printf("  %-18s %s\n\n", "runtime directory", top);
+    printf("  %-18s %s\n", "runtime directory", top);
+    print_apparmor();
+    printf("\n");
     return worker_rc == 0 && agent_rc == 0;
 }
 

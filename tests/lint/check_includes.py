@@ -15,6 +15,7 @@ BELOW = "common common/net proto"
 FLEET_H = "supervisor/fleet/fleet.h"
 ROOMS = {
     "common": "",
+    "common/kernel": "common",
     "common/net": "common",
     "common/io": "common",
     "proto": "common",
@@ -27,7 +28,7 @@ ROOMS = {
     "worker/agent/door": BELOW + " worker/agent/link",
     "worker/agent": BELOW + " worker/agent/process worker/agent/link worker/agent/run worker/agent/files worker/agent/interp worker/agent/installs worker/agent/door",
     "worker/backend": "common common/io",
-    "worker/backend/oci": "common common/io worker/backend",
+    "worker/backend/oci": "common common/kernel common/io worker/backend",
     "worker/backend/docker": "common common/io worker/backend",
     "worker/backend/kubernetes": "common common/io worker/backend",
     "worker/backend/fake": "common common/io worker/backend",
@@ -63,7 +64,7 @@ ROOMS = {
     "supervisor/compat": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/tools supervisor/web/http",
     "supervisor/front": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
     " supervisor/audit supervisor/traces supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
-    "supervisor/cli": BELOW + " common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth",
+    "supervisor/cli": BELOW + " common/kernel common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth",
     "supervisor": BELOW + " supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",
 }
 

@@ -17,6 +17,7 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/kernel/apparmor.h"
 
 #define SMALL_FILE_MAX (256u << 10)
 
@@ -200,6 +201,7 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
     CLEANUP_BUF struct buf pattern;
     h->core_handler = read_host_file(fs_root, "/proc/sys/kernel/core_pattern", &pattern) &&
                       buf_cstr(&pattern)[0] == '|';
+    h->apparmor = apparmor_look(fs_root) == APPARMOR_LOADED;
 }
 
 void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes)

@@ -39,6 +39,7 @@ struct oci_host {
     uint64_t core_max;    /* hard limit of core files; root may raise it */
     bool core_handler;    /* crashes run a program of this host */
     int oom_score_adj;    /* our own; a child can only raise it */
+    bool apparmor;        /* the kernel has our profile, and we may put sandboxes under it */
     char userns_off[160]; /* why user namespaces cannot be made, or "" */
     struct oci_cgroup_host cgroup;
 };

@@ -21,6 +21,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/kernel/apparmor.h"
 #include "common/room.h"
 #include "worker/backend/json_build.h"
 #include "worker/backend/oci/packages.h"
@@ -110,6 +111,9 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
     }
     json_build_string(process, "cwd", "/");
     json_build_bool(process, "noNewPrivileges", true);
+    if (in->host->apparmor) {
+        json_build_string(process, "apparmorProfile", APPARMOR_PROFILE);
+    }
 
     /* To become the user (SETUID, SETGID), end its processes (KILL) and empty its bounding set
      * (SETPCAP). Neither inheritable nor ambient, so an exec drops them. */

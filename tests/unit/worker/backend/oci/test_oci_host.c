@@ -18,6 +18,7 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/kernel/apparmor.h"
 #include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/host.h"
 #include "worker/backend/oci/probe.h"
@@ -358,6 +359,25 @@ static void what_the_kernel_gives_a_user_is_read(void **state)
     assert_non_null(strstr(notes.text[0], "core: "));
 }
 
+static void a_profile_is_used_if_the_kernel_has_it(void **state)
+{
+    struct tree *t = *state;
+    assert_int_equal(apparmor_look(t->root), APPARMOR_NONE);
+    tree_file(t, "/sys/module/apparmor/parameters/enabled", "N\n");
+    assert_int_equal(apparmor_look(t->root), APPARMOR_NONE);
+    tree_file(t, "/sys/module/apparmor/parameters/enabled", "Y\n");
+    assert_int_equal(apparmor_look(t->root), APPARMOR_HIDDEN);
+    tree_file(
+        t, "/sys/kernel/security/apparmor/profiles",
+        "docker-default (enforce)\nnot-cloister-sandbox (enforce)\ncloister-sandbox-2 (enforce)\n");
+    assert_int_equal(apparmor_look(t->root), APPARMOR_UNLOADED);
+    assert_false(read_host(t, 0).apparmor);
+    tree_file(t, "/sys/kernel/security/apparmor/profiles",
+              "docker-default (enforce)\ncloister-sandbox (enforce)\n");
+    assert_int_equal(apparmor_look(t->root), APPARMOR_LOADED);
+    assert_true(read_host(t, 0).apparmor);
+}
+
 /* Version 1 counts the buffers of sockets apart, and only where they have a limit. */
 static void buffers_of_sockets_are_limited_or_told(void **state)
 {
@@ -603,6 +623,7 @@ int main(void)
         TEST(leftover_groups_are_removed),
         TEST(root_spreads_sandboxes_over_high_ids),
         TEST(what_the_kernel_gives_a_user_is_read),
+        TEST(a_profile_is_used_if_the_kernel_has_it),
         TEST(buffers_of_sockets_are_limited_or_told),
         TEST(root_in_a_container_uses_what_it_has),
         TEST(users_have_what_was_granted),

@@ -196,6 +196,34 @@ static void privileges_are_few_and_end_with_the_agent(void **state)
     const cJSON *core = find(spec_at(&f, "process.rlimits"), "type", "RLIMIT_CORE");
     assert_int_equal(json_get(core, "hard")->valueint, 1); /* 0 would run the host's handler */
     assert_int_equal(json_get(core, "soft")->valueint, 1);
+    assert_null(find(spec_at(&f, "process.rlimits"), "type", "RLIMIT_FSIZE"));
+    assert_null(spec_at(&f, "process.apparmorProfile"));
+    cJSON_Delete(f.config);
+}
+
+static void a_profile_of_the_kernel_is_named(void **state)
+{
+    (void)state;
+    struct fixture f = make();
+    f.host.apparmor = true;
+    build(&f);
+    assert_string_equal(spec_at(&f, "process.apparmorProfile")->valuestring, "cloister-sandbox");
+    cJSON_Delete(f.config);
+}
+
+/* Only where code of packages may write beside the programs that count. */
+static void no_file_of_an_installer_is_larger_than_it_may_need(void **state)
+{
+    (void)state;
+    struct fixture f = make();
+    f.spec.packages_bytes = (uint64_t)8 << 20;
+    build(&f);
+    assert_null(find(spec_at(&f, "process.rlimits"), "type", "RLIMIT_FSIZE"));
+    cJSON_Delete(f.config);
+    f.spec.packages_write = true;
+    build(&f);
+    const cJSON *size = find(spec_at(&f, "process.rlimits"), "type", "RLIMIT_FSIZE");
+    assert_int_equal(json_get(size, "hard")->valueint, 80 << 20);
     cJSON_Delete(f.config);
 }
 
@@ -652,6 +680,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agent_is_told_every_limit),
         cmocka_unit_test(privileges_are_few_and_end_with_the_agent),
+        cmocka_unit_test(a_profile_of_the_kernel_is_named),
+        cmocka_unit_test(no_file_of_an_installer_is_larger_than_it_may_need),
         cmocka_unit_test(root_is_read_only_and_the_rest_is_capped),
         cmocka_unit_test(every_namespace_is_its_own),
         cmocka_unit_test(limits_go_to_the_cgroup),
