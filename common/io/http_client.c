@@ -100,6 +100,7 @@ struct http_call *http_call_create(struct http_client *c, const struct http_requ
         .silence_ms = request->silence_ms,
         .total_ms = request->total_ms,
         .on_data = request->on_data,
+        .once = request->once,
         .arg = arg,
     };
     buf_init(&call->head, HTTP_HEAD_MAX_BYTES);
@@ -188,9 +189,13 @@ void http_call_heard(struct http_call *call)
     call->last_byte_ms = uv_now(call->client->loop);
 }
 
-/* The time of the last byte in either direction; UINT64_MAX while there is no connection. */
+/* The time of the last byte in either direction; UINT64_MAX while there is no connection, or this
+ * side takes nothing. */
 static uint64_t silent_since(const struct http_call *call)
 {
+    if (call->held) {
+        return UINT64_MAX;
+    }
     if (call->tunnel != NULL) {
         return http_tunnel_connected(call->tunnel) ? call->last_byte_ms : UINT64_MAX;
     }
@@ -279,8 +284,10 @@ static size_t on_body_wanted(char *out, size_t size, size_t count, void *arg)
 static int on_body_again(void *arg, curl_off_t offset, int origin)
 {
     struct http_call *call = arg;
-    bool at_hand = call->fill != NULL ? call->body_sent == 0 && offset == 0
-                                      : offset >= 0 && (uint64_t)offset <= call->body.len;
+    bool is_first = call->body_sent == 0 && offset == 0;
+    bool at_hand = call->fill != NULL || call->once
+                       ? is_first
+                       : offset >= 0 && (uint64_t)offset <= call->body.len;
     if (origin != SEEK_SET || !at_hand) {
         return CURL_SEEKFUNC_FAIL;
     }
@@ -317,6 +324,10 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
         return len + 1;
     }
     http_call_heard(call);
+    if (call->held) {
+        call->waiting = true;
+        return CURL_WRITEFUNC_PAUSE;
+    }
     if (call->on_data != NULL && http_status_of(call) / 100 == 2) {
         call->failure = call->on_data(call->arg, view_bytes(data, len)) ? 0 : -ERR_INVALID;
     } else {
@@ -431,7 +442,7 @@ static bool was_dropped(const struct http_call *call, CURLcode result)
 {
     const struct http_lib *lib = &call->client->lib;
     long connects = 1;
-    if (call->again || call->cancelled || call->failure != 0 || call->fill != NULL ||
+    if (call->again || call->once || call->cancelled || call->failure != 0 || call->fill != NULL ||
         call->head.len > 0 || (result != CURLE_RECV_ERROR && result != CURLE_SEND_ERROR) ||
         lib->easy_getinfo(call->easy, CURLINFO_NUM_CONNECTS, &connects) != CURLE_OK) {
         return false;
@@ -505,6 +516,25 @@ void http_cancel(struct http_call *call)
     kick(call->client);
 }
 
+void http_hold(struct http_call *call, bool hold)
+{
+    call->held = hold;
+    if (!hold) {
+        http_call_heard(call);
+        kick(call->client);
+    }
+}
+
+/* libcurl hands out what it has kept, inside this call. */
+static void let_come(struct http_call *call)
+{
+    call->waiting = false;
+    CURLcode rc = call->client->lib.easy_pause(call->easy, CURLPAUSE_CONT);
+    if (rc != CURLE_OK) { /* nobody else is told */
+        fail_transfer(call, rc);
+    }
+}
+
 /* ---- the client ---- */
 
 void http_client_part_gone(struct http_client *c)
@@ -559,6 +589,8 @@ static void on_client_kick(uv_idle_t *idle)
             drop_http_call(call);
         } else if (!call->begun) {
             begin_http_call(call);
+        } else if (call->waiting && !call->held) {
+            let_come(call);
         }
     }
     if (c->closing) {

@@ -82,7 +82,10 @@ struct http_request {
     uint64_t total_ms;          /* the whole call; 0 only together with silence_ms */
     size_t max_bytes;           /* limit of a collected response body; 0: 1 MiB */
     http_data_fn on_data;       /* NULL: the body is collected */
-    const char *upgrade;        /* of a tunnel: the protocol to ask for; NULL: "tcp" */
+    /* What was sent is not sent again over another connection if the answer is lost with this one:
+     * for requests that must not be done twice. */
+    bool once;
+    const char *upgrade; /* of a tunnel: the protocol to ask for; NULL: "tcp" */
 };
 
 int http_client_create(uv_loop_t *loop, const struct http_endpoint *endpoint,
@@ -98,6 +101,10 @@ struct http_call *http_send(struct http_client *c, const struct http_request *re
 
 /* Cancels a call: `done` will not be called. */
 void http_cancel(struct http_call *call);
+
+/* Holds the body of a response back, so that its sender has to wait, or lets it come again. It ends
+ * no timeout but that of silence, which does not run meanwhile. */
+void http_hold(struct http_call *call, bool hold);
 
 /* Percent-encodes for a query or a path segment; the caller frees. */
 char *http_escape(const char *text);

@@ -48,8 +48,11 @@ struct http_call {
     struct http_client *client;
     struct http_call *next, **slot; /* in client->calls */
     bool begun, cancelled;
-    bool valid; /* the request can be sent */
-    bool again; /* it was sent a second time already */
+    bool valid;   /* the request can be sent */
+    bool again;   /* it was sent a second time already */
+    bool once;    /* it must not be */
+    bool held;    /* on_data gets nothing now */
+    bool waiting; /* libcurl has a piece that was not taken while it was held */
 
     char *method, *path;
     char *what;       /* for error texts: "GET /v1.51/info" */

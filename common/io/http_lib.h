@@ -26,6 +26,7 @@
     X(easy_setopt)                                                                                 \
     X(easy_getinfo)                                                                                \
     X(easy_strerror)                                                                               \
+    X(easy_pause)                                                                                  \
     X(easy_send)                                                                                   \
     X(easy_recv)                                                                                   \
     X(multi_init)                                                                                  \
