@@ -25,8 +25,13 @@
 
 #define BACKEND_SHARE_NAME_MAX 64 /* bytes of the name that a share has in a sandbox */
 
+/* The default image on engines: the official one with its full name, so that Podman does not ask
+ * for the registry; slim, since the agent needs only a shell and python3 from it. */
+#define IMAGE_DOCKER_DEFAULT "docker.io/library/python:3.13-slim"
+
 #define BACKEND_RUNTIMES_MAX  2
 #define BACKEND_VARIABLES_MAX 2
+#define BACKEND_SECRETS_MAX   1
 
 /* Options of the server that make no sense without an ability: a row with the ability lists them.
  */
@@ -56,8 +61,11 @@ struct backend_row {
     bool trial_leaves;   /* a trial that was cut off may leave something, which is to be swept */
     bool changes_limits; /* memory and CPU of a sandbox that runs can be changed */
     enum backend_images images;
+    const char *default_image;     /* of references; NULL: its engine's own */
     enum confine_role worker_role; /* what its workers give up, see confine.h */
     const char *engine_variables[BACKEND_VARIABLES_MAX]; /* environment that names its place */
+    /* environment with secrets, which no worker of another backend gets */
+    const char *secret_variables[BACKEND_SECRETS_MAX];
     const char *runtimes[BACKEND_RUNTIMES_MAX]; /* tried if none is named; "" is its default */
     const char *remedy;                         /* for the error if it cannot be used: what to do */
     const char *remedy_alone; /* added to that if there is no other backend to try */

@@ -11,11 +11,8 @@
 
 #include <stdbool.h>
 
+#include "common/backends.h"
 #include "common/err.h"
-
-/* The default image on docker: the official image with its full name, so that Podman does not ask
- * for the registry; slim, since the agent needs only a shell and python3 from it. */
-#define IMAGE_DOCKER_DEFAULT "docker.io/library/python:3.13-slim"
 
 #define IMAGE_REFERENCE_MAX 512  /* bytes of a reference */
 #define IMAGE_PATTERNS_MAX  4096 /* bytes of a list of patterns, which clients can see */

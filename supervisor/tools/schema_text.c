@@ -445,7 +445,7 @@ static const char *configured(const char *name, const struct config *c)
         return c->allow_images;
     }
     if (strcmp(name, "image") == 0 && config_backend(c) != NULL && config_names_references(c)) {
-        return c->image[0] != '\0' ? c->image : IMAGE_DOCKER_DEFAULT;
+        return c->image[0] != '\0' ? c->image : config_backend(c)->default_image;
     }
     return NULL;
 }

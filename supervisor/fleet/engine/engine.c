@@ -99,7 +99,7 @@ static void add_candidates(struct engine *e, const struct backend_row *row)
             .backend = row->name,
             .place = place_configured(row->name, c->engine),
             .runtime = named ? c->runtime : row->runtimes[i],
-            .image = needs_image ? IMAGE_DOCKER_DEFAULT : NULL,
+            .image = needs_image ? row->default_image : NULL,
             .pull = strcmp(c->pull, "never") != 0,
         };
     }

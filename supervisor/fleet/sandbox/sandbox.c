@@ -434,9 +434,9 @@ static int settle_image(struct sandbox *s, const struct backend_row *row, struct
                        "%s have no images to choose from",
                        VIEW_ARG(*image), s->backend);
     }
-    if (image->len == 0 && on_engine) {
+    if (image->len == 0 && row->default_image != NULL) {
         free((char *)(uintptr_t)image->data);
-        *image = view_of(alloc_strdup(IMAGE_DOCKER_DEFAULT));
+        *image = view_of(alloc_strdup(row->default_image));
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/backends.h"
 
 static const char *const passed[] = {
     /* programs, files and texts of the person */
@@ -38,6 +39,10 @@ static const char *const passed[] = {
     "KUBECONFIG",
     "KUBERNETES_SERVICE_HOST",
     "KUBERNETES_SERVICE_PORT",
+    /* and where a service is (worker/backend/e2b/service.c) */
+    "E2B_DOMAIN",
+    "E2B_API_URL",
+    "E2B_SANDBOX_URL",
     /* the way to an engine on another machine, as libcurl reads it */
     "http_proxy",
     "https_proxy",
@@ -66,7 +71,20 @@ static const char *const passed_groups[] = {
 #endif
 };
 
-bool worker_environment_has(const char *variable)
+/* A secret of a backend is for its own workers alone. */
+static bool is_own_secret(const char *variable, size_t len, const char *backend)
+{
+    const struct backend_row *row = backend != NULL ? backend_row_find(backend) : NULL;
+    for (size_t i = 0; row != NULL && i < BACKEND_SECRETS_MAX; i++) {
+        const char *name = row->secret_variables[i];
+        if (name != NULL && strlen(name) == len && strncmp(name, variable, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool worker_environment_has(const char *variable, const char *backend)
 {
     size_t len = strcspn(variable, "=");
     for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
@@ -79,10 +97,10 @@ bool worker_environment_has(const char *variable)
             return true;
         }
     }
-    return false;
+    return is_own_secret(variable, len, backend);
 }
 
-char **worker_environment(void)
+char **worker_environment(const char *backend)
 {
     size_t count = 0;
     while (environ[count] != NULL) {
@@ -91,7 +109,7 @@ char **worker_environment(void)
     char **env = alloc_array(count + 1, sizeof(*env));
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        if (worker_environment_has(environ[i])) {
+        if (worker_environment_has(environ[i], backend)) {
             env[n++] = environ[i];
         }
     }

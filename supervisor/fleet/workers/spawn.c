@@ -125,7 +125,7 @@ static int spawn_worker(struct worker_process *p, const struct worker_args *args
     stdio[3].flags = UV_INHERIT_FD;
     stdio[3].data.fd = host->lifeline_read;
 
-    CLEANUP_FREE char **env = worker_environment();
+    CLEANUP_FREE char **env = worker_environment(args->backend);
     uv_process_options_t options;
     memset(&options, 0, sizeof(options));
     options.file = host->worker_path;
