@@ -38,6 +38,7 @@ struct http_endpoint {
     const char *proxy;      /* URL of a proxy for this server; NULL: the environment's */
     const char *connect_to; /* "host:port" to connect to instead of the URL's; NULL: that one */
     bool verify;            /* false only if the configuration says so */
+    unsigned idle_s;        /* how long a connection is kept that nobody uses; 0: a minute */
 };
 
 struct http_client;

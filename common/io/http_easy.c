@@ -92,6 +92,7 @@ int http_site_init(struct http_site *site, const struct http_endpoint *endpoint,
         .authority = alloc_viewdup(view_bytes(url + host_at, host_len)),
         .verify = endpoint->verify,
         .tls = tls,
+        .idle_s = endpoint->idle_s > 0 ? (long)endpoint->idle_s : IDLE_CONNECTION_MAX_S,
     };
     site->root = site->base_url + host_at + host_len;
     site->direct = site->unix_socket != NULL || is_this_machine(site->authority);
@@ -131,7 +132,7 @@ static CURLcode set_transport(const struct http_call *call, CURL *easy)
     HTTP_SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     HTTP_SET(CURLOPT_FOLLOWLOCATION, 0L);
     HTTP_SET(CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
-    HTTP_SET(CURLOPT_MAXAGE_CONN, IDLE_CONNECTION_MAX_S);
+    HTTP_SET(CURLOPT_MAXAGE_CONN, site->idle_s);
     HTTP_SET(CURLOPT_TCP_KEEPALIVE, 1L);
     HTTP_SET(CURLOPT_TCP_KEEPIDLE, KEEPALIVE_SECONDS);
     HTTP_SET(CURLOPT_TCP_KEEPINTVL, KEEPALIVE_SECONDS);

@@ -19,6 +19,7 @@ struct http_site {
     char *authority;  /* "host:port", as in the Host header */
     const char *root; /* prefix of paths from base_url: "" or "/base" */
     bool verify, tls;
+    long idle_s;
     bool direct; /* a unix socket or this machine: no proxy */
 };
 
