@@ -170,6 +170,13 @@ def stall(r):
     return never(r)
 
 
+def swallow(r):
+    """Takes a request, and closes without an answer."""
+    with lock:
+        counts["swallowed"] = counts.get("swallowed", 0) + 1
+    return END
+
+
 def close_head(r):
     r.send("HTTP/1.1 200 OK\r\nContent-Le")
     return END

@@ -354,6 +354,28 @@ static void a_dropped_idle_connection_is_replaced(void **state)
     answer_finish(&a);
 }
 
+static void what_must_not_be_done_twice_is_sent_once(void **state)
+{
+    struct lab *lab = *state;
+    struct answer a;
+    answer_init(&a, lab);
+    lab_connect(lab, PLACE_UNIX);
+    struct http_request request = lab_request("/swallow");
+    request.method = "POST";
+    request.body = view_of("whatever");
+    for (int i = 0; i < 2; i++) {
+        request.once = i > 0;
+        lab_get(&a, "/hello"); /* so that there is a connection which is used again */
+        a.times = 0;
+        lab_ask(&a, &request);
+        assert_int_equal(a.rc, -ERR_ENGINE);
+        a.times = 0;
+        /* where it may be, libcurl has sent it a second time */
+        assert_int_equal(lab_count(lab, "swallowed"), i > 0 ? 3 : 2);
+    }
+    answer_finish(&a);
+}
+
 static void a_hundred_at_once(void **state)
 {
     enum { COUNT = 100 };
@@ -439,6 +461,55 @@ static void bodies_stream(void **state)
     lab_ask(&a, &request);
     assert_int_equal(a.rc, -ERR_INVALID);
     answer_finish(&a);
+}
+
+/* A reader who is slow: takes a piece, and nothing more till a timer lets it go on. */
+struct slow_reader {
+    struct answer answer;
+    uv_timer_t timer;
+    bool held;
+    size_t pieces;
+};
+
+static void on_slow_turn(uv_timer_t *timer)
+{
+    struct slow_reader *r = timer->data;
+    r->held = false;
+    http_hold(r->answer.call, false);
+}
+
+static bool on_slow_piece(void *arg, struct view piece)
+{
+    struct slow_reader *r = arg; /* its first member is the answer */
+    assert_false(r->held);
+    r->answer.streamed += piece.len;
+    r->pieces++;
+    r->held = true;
+    http_hold(r->answer.call, true);
+    uv_timer_start(&r->timer, on_slow_turn, 1, 0);
+    return true;
+}
+
+static void a_slow_reader_gets_all_of_it_and_no_timeout_of_silence(void **state)
+{
+    struct lab *lab = *state;
+    struct slow_reader r = {.held = false};
+    answer_init(&r.answer, lab);
+    lab_connect(lab, PLACE_UNIX);
+    uv_timer_init(&lab->loop, &r.timer);
+    r.timer.data = &r;
+    struct http_request request = lab_request("/big?n=1000000");
+    request.on_data = on_slow_piece;
+    request.total_ms = 0;
+    request.silence_ms = 2000;
+    r.answer.call = http_send(lab->client, &request, on_answer, &r);
+    lab_wait(lab, &r.answer.times, 1);
+    assert_int_equal(r.answer.rc, 0);
+    assert_int_equal(r.answer.streamed, 1000000);
+    assert_true(r.pieces > 10);
+    uv_close((uv_handle_t *)&r.timer, NULL);
+    lab_pass(lab);
+    answer_finish(&r.answer);
 }
 
 static void pass_until(struct lab *lab, const size_t *number)
@@ -689,8 +760,10 @@ int main(void)
         TEST(bad_requests_never_leave),
         TEST(connections_are_used_again),
         TEST(a_dropped_idle_connection_is_replaced),
+        TEST(what_must_not_be_done_twice_is_sent_once),
         TEST(a_hundred_at_once),
         TEST(bodies_stream),
+        TEST(a_slow_reader_gets_all_of_it_and_no_timeout_of_silence),
         TEST(cancelling_is_quiet),
         TEST(closing_drops_everything),
         TEST(names_are_looked_up_without_blocking),
