@@ -66,6 +66,7 @@ struct backend_row {
     const char *engine_variables[BACKEND_VARIABLES_MAX]; /* environment that names its place */
     /* environment with secrets, which no worker of another backend gets */
     const char *secret_variables[BACKEND_SECRETS_MAX];
+    const char *interpreter_type; /* what a similar server calls it in INTERPRETER_TYPE; or NULL */
     const char *runtimes[BACKEND_RUNTIMES_MAX]; /* tried if none is named; "" is its default */
     const char *remedy;                         /* for the error if it cannot be used: what to do */
     const char *remedy_alone; /* added to that if there is no other backend to try */

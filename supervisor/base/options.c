@@ -38,14 +38,15 @@ const struct option options[] = {
      "where the engine is, unix:///path or tcp://host:port; default: looked for as the docker "
      "command does (DOCKER_HOST, context, usual sockets); kubernetes: the path of a kubeconfig, "
      "CONTEXT@/PATH, a context or in-cluster, default as kubectl does (KUBECONFIG, the pod's "
-     "service account, ~/.kube/config)", NULL},
+     "service account, ~/.kube/config); e2b: a domain or the URL of a control plane, default "
+     "E2B_API_URL, E2B_DOMAIN or e2b.app", NULL},
     {"runtime", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(runtime), "", 0, 0, "NAME",
      "OCI runtime by name or path; docker: the engine's name for it (runsc, kata, ...); "
      "kubernetes: a RuntimeClass; default: the one "
      "of runc and crun that enforces most, or the engine's own; with auto it means oci", NULL},
     {"image", OPTION_TOPIC_PLACE, OPTION_TEXT, FIELD(image), "", 0, 0, "IMAGE",
      "root file system of sandboxes; docker and kubernetes: an image reference, default " IMAGE_DOCKER_DEFAULT "; oci: a "
-     "directory, default this host's /usr; with auto a path (/dir or ./dir) means oci, anything else docker",
+     "directory, default this host's /usr; e2b: a template, default code-interpreter-v1; with auto a path (/dir or ./dir) means oci, anything else docker",
      NULL},
     {"pull", OPTION_TOPIC_PLACE, OPTION_CHOICE, FIELD(pull), "missing", 0, 0, "WHEN",
      "whether the engine fetches an image that it does not have: missing or never",
