@@ -19,8 +19,8 @@
 #include "common/room.h"
 #include "common/str.h"
 #include "supervisor/base/ceilings.h"
-#include "supervisor/base/dotenv.h"
 #include "supervisor/base/image.h"
+#include "supervisor/base/interpreter_type.h"
 #include "supervisor/base/local_file.h"
 #include "supervisor/base/near.h"
 #include "supervisor/base/options.h"
@@ -195,16 +195,6 @@ static int read_env(struct config *c, const struct option *o, const char *name, 
     return set_option(c, o, value, err) < 0 ? err_wrap(err, "%s", name) : 0;
 }
 
-/* Whether INTERPRETER_TYPE chooses the form of results (compat/code_sandbox.c). Users of that
- * server have it in their configuration, with the name of a backend that we do not have; with its
- * profile it does not choose ours. */
-static bool is_shape(const struct config *c)
-{
-    const char *type = getenv("INTERPRETER_TYPE");
-    return type != NULL && (strcmp(type, "e2b") == 0 || strcmp(type, "firecracker") == 0) &&
-           config_lists(c->compat, "code-sandbox");
-}
-
 /* INTERPRETER_TYPE is checked later, when it is known which profiles are on. */
 static int read_environment(struct config *c, struct err *ret_type, struct err *err)
 {
@@ -213,7 +203,7 @@ static int read_environment(struct config *c, struct err *ret_type, struct err *
     const char *own = getenv("CLOISTER_BACKEND");
     if (own == NULL || own[0] == '\0') {
         err_ignore(
-            read_env(c, find_option("backend", strlen("backend")), "INTERPRETER_TYPE", ret_type));
+            read_env(c, find_option("backend", strlen("backend")), INTERPRETER_TYPE, ret_type));
     }
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < option_count; i++) {
@@ -380,25 +370,12 @@ int config_options_end(int argc, char **argv)
     return at;
 }
 
-/* That server reads INTERPRETER_TYPE from a file .env in its working directory, too, unless the
- * environment has it. */
-static int take_foreign_type(const struct config *c, struct err *err)
+/* Whether one of our own names says which backend it is. */
+static bool is_backend_given(const bool *given)
 {
-    char value[DOTENV_VALUE_SIZE];
-    CLEANUP_BUF struct buf text;
-    struct err unread = ERR_INIT; /* most have none */
-    buf_init(&text, DOTENV_MAX_BYTES);
-    if (!config_lists(c->compat, "code-sandbox") || getenv("INTERPRETER_TYPE") != NULL ||
-        file_read(".env", &text, &unread) < 0 ||
-        !dotenv_find(view_bytes(text.data, text.len), "INTERPRETER_TYPE", value)) {
-        return 0;
-    }
-    if (strcmp(value, "e2b") != 0 && strcmp(value, "firecracker") != 0) {
-        return err_set(err, ERR_CONFIG,
-                       ".env: INTERPRETER_TYPE: expected e2b or firecracker, got \"%.64s\"", value);
-    }
-    setenv("INTERPRETER_TYPE", value, 0);
-    return 0;
+    const char *own = getenv("CLOISTER_BACKEND");
+    return given[find_option("backend", strlen("backend")) - options] ||
+           (own != NULL && own[0] != '\0');
 }
 
 int config_load(struct config *c, int argc, char **argv, int *ret_used, struct err *err)
@@ -421,12 +398,12 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
     while (rc == 0 && at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0) {
         rc = read_argument(c, argc, argv, &at, given, err);
     }
-    if (rc == 0 && type.code != 0 && !is_shape(c)) {
+    if (rc == 0 && type.code != 0 && !interpreter_type_is_foreign(c)) {
         rc = err_set(err, ERR_CONFIG, "%s; with --compat code-sandbox also: e2b firecracker",
                      type.text);
     }
     if (rc == 0) {
-        rc = take_foreign_type(c, err);
+        rc = interpreter_type_settle(c, is_backend_given(given), err);
     }
     if (rc == 0) {
         rc = choose_ttl(c, err);

@@ -2,7 +2,8 @@
  * The profile code-sandbox: sessions that clients name themselves, each a sandbox.
  *
  * In that server INTERPRETER_TYPE chooses the backend (e2b, firecracker), and with it the form of
- * the code's output. Here it chooses the form only.
+ * the code's output. Here it chooses the form; base/interpreter_type.c has what it means for the
+ * backend.
  */
 #include "supervisor/compat/code_sandbox.h"
 
@@ -15,6 +16,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "supervisor/base/config.h"
+#include "supervisor/base/interpreter_type.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/packages/packages.h"
 #include "supervisor/tools/package.h"
@@ -38,7 +40,7 @@ bool code_sandbox_is_firecracker(void)
 static void put_interpreter_type(cJSON *answer)
 {
     result_put_text(answer, "interpreter_type",
-                    code_sandbox_is_firecracker() ? "firecracker" : "e2b");
+                    code_sandbox_is_firecracker() ? "firecracker" : interpreter_type_default());
 }
 
 static void say_kept(struct tool_call *call, const char *before, const char *after)
