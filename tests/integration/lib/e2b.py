@@ -1,0 +1,184 @@
+"""The tests' own cloud for the backend `e2b` (e2b_standin.mjs), or E2B's hosted service if CLOISTER_E2B_REAL is set and E2B_API_KEY is a key.
+
+Both have the same face: `env` and `options` for a server, `boxes()`, `remove()`. Orders to misbehave are for the stand-in only.
+"""
+
+import atexit
+import http.client
+import json
+import os
+import secrets
+import subprocess
+import threading
+import time
+import urllib.request
+
+import kube
+import mcp
+from tap import skip_all
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODULES = ("@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node", "e2b")
+VARIABLES = ("E2B_API_KEY", "E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL", "INTERPRETER_TYPE")
+SANDBOX = "io.cloister.sandbox"
+DIR = "io.cloister.dir"
+
+
+def seconds(do):
+    begin = time.monotonic()
+    do()
+    return time.monotonic() - begin
+
+
+def healthy(connection, headers):
+    """The least that can be asked of a sandbox's daemon."""
+    connection.request("GET", "/health", headers=headers)
+    connection.getresponse().read()
+
+
+def node():
+    own = os.path.join(os.environ["CLOISTER_CLIENTS"], "node_modules", ".bin", "node")
+    return own if os.path.exists(own) else "node"
+
+
+def missing():
+    """What the stand-in lacks on this machine, or None."""
+    clients = os.environ.get("CLOISTER_CLIENTS", "")
+    for name in MODULES:
+        if not os.path.isdir(os.path.join(clients, "node_modules", name)):
+            return f"the package {name} is not installed (contrib/test does that)"
+    return kube.missing()
+
+
+class Cloud:
+    """What both have."""
+
+    is_real = False
+
+    def server(self, *options, env=None, **how):
+        return mcp.Server("--backend", "e2b", *options, env={**self.env, **(env or {})}, **how)
+
+    def doctor(self, *options, **env):
+        environment = {**{k: v for k, v in os.environ.items() if k not in VARIABLES}, **self.env, **env}
+        command = [os.environ["CLOISTER"], "--backend", "e2b", *options, "doctor"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    def boxes_of(self, runtime_dir):
+        """Ids of the sandboxes of a server, by its runtime directory."""
+        return [box["sandboxID"] for box in self.boxes() if box["metadata"].get(DIR, "").startswith(f"{runtime_dir}/")]
+
+    def box_of(self, sandbox):
+        found = [box for box in self.boxes() if box["metadata"].get(SANDBOX) == sandbox]
+        return found[0] if found else None
+
+    def request(self, method, path, body=None):
+        """Of the control plane, as anybody with the key may make it."""
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{self.url}{path}", data, {"X-API-Key": self.key, "Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def remove(self, box):
+        self.request("DELETE", f"/sandboxes/{box['sandboxID']}")
+
+    def script(self, name, *words):
+        """Runs a script of this directory with the official SDK; its output."""
+        environment = {**os.environ, **self.env, "E2B_API_KEY": self.key}
+        done = subprocess.run([node(), os.path.join(HERE, name), *words], env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, f"{name} failed:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+class Standin(Cloud):
+    """e2b_standin.mjs in a process."""
+
+    def __init__(self):
+        self.key = "e2b_" + secrets.token_hex(20)
+        self.directory = mcp.temporary_directory()
+        self.lock = threading.Lock()
+        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+            [node(), os.path.join(HERE, "e2b_standin.mjs"), self.directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        atexit.register(self.close)
+        self.port = json.loads(self.process.stdout.readline())["port"]
+        self.order(keys=[self.key])
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def env(self):
+        return {"E2B_API_KEY": self.key, "E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url}
+
+    def order(self, **what):
+        with self.lock:
+            self.process.stdin.write(json.dumps(what) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
+
+    def fault(self, method, path, do, **more):
+        """The next request like that goes wrong, see e2b_standin.mjs."""
+        self.order(fault={"method": method, "path": path, "do": do, "times": 1, **more})
+
+    def calm(self):
+        """No more faults."""
+        self.order(calm=True)
+
+    def hits(self):
+        """How often each fault has occurred."""
+        return [fault.get("hits", 0) for fault in self.order(ask="faults")]
+
+    def requests(self):
+        return self.order(ask="requests")
+
+    def boxes(self):
+        return self.order(ask="boxes")
+
+    def warm_ratio(self, server, sandbox, delay_ms=100, times=15):
+        """How long a call in a warm sandbox takes, in round trips of a service that is that far away."""
+        bare, warm = [], []
+        headers = {"E2b-Sandbox-Id": self.box_of(sandbox)["sandboxID"], "E2b-Sandbox-Port": "49983"}
+        server.run("1", sandbox_id=sandbox)
+        self.order(delay=delay_ms)
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port)
+            for _ in range(times):
+                bare.append(seconds(lambda: healthy(connection, headers)))
+                warm.append(seconds(lambda: server.run("1", sandbox_id=sandbox)))
+            connection.close()
+        finally:
+            self.order(delay=0)
+        return min(warm) / min(bare)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            self.process.wait(60)
+
+
+class Real(Cloud):
+    """The hosted service, or what E2B_API_URL names."""
+
+    is_real = True
+
+    def __init__(self):
+        self.key = os.environ["E2B_API_KEY"]
+        self.env = {name: os.environ[name] for name in VARIABLES if name.startswith("E2B_") and name in os.environ}
+        self.url = os.environ.get("E2B_API_URL", f"https://api.{os.environ.get('E2B_DOMAIN', 'e2b.app')}")
+
+    def boxes(self):
+        return [box for box in self.request("GET", "/v2/sandboxes?limit=100") if SANDBOX in (box.get("metadata") or {})]
+
+
+def started():
+    """The cloud of this run; skips the file where there can be none."""
+    if os.environ.get("CLOISTER_E2B_REAL") and os.environ.get("E2B_API_KEY"):
+        return Real()
+    for variable in VARIABLES:
+        os.environ.pop(variable, None)
+    reason = missing()
+    if reason:
+        skip_all(f"no stand-in for the service: {reason}")
+    return Standin()
