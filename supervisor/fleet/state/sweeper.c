@@ -10,7 +10,8 @@
  * finds it.
  *
  * Nobody waits for this process, and whoever ends the server may signal all processes that belong
- * to it, so the sweeper ignores the signals that can be ignored.
+ * to it, so the sweeper ignores the signals that can be ignored. SIGTERM makes it end sooner, since
+ * an engine that does not answer would keep it for minutes: it makes TOLD_ROUNDS then.
  */
 #include "supervisor/fleet/state/sweeper.h"
 
@@ -38,6 +39,8 @@
 #define PAUSE_MS 1000 /* before the second round; doubled before each later one */
 #define ROUNDS   6
 
+#define TOLD_ROUNDS 2
+
 enum { ARG_DIR, ARG_WORKER, ARG_AGENT, ARG_BACKEND, ARG_ENGINE, ARG_LOG_LEVEL, ARG_COUNT };
 
 /* ---- rounds ---- */
@@ -53,13 +56,38 @@ static void free_rests(struct sweeper_process *p)
     }
 }
 
-static void on_round(uv_timer_t *timer)
+/* The signal is blocked and stays pending, so it is known whenever it came. */
+static bool is_told_to_end(void)
 {
-    struct sweeper_process *p = timer->data;
+    sigset_t pending;
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1;
+}
+
+static bool may_try_again(const struct sweeper_process *p)
+{
+    if (p->failed && p->round >= TOLD_ROUNDS && p->round < ROUNDS && is_told_to_end()) {
+        log_warn("told to end, so it is not tried again dir=%s", p->dir);
+        return false;
+    }
+    return p->failed && p->round < ROUNDS;
+}
+
+static void begin_round(struct sweeper_process *p)
+{
     p->round++;
     p->failed = false;
     p->installers = true;
     start_half(p);
+}
+
+static void on_pause(uv_timer_t *timer)
+{
+    struct sweeper_process *p = timer->data;
+    if (!may_try_again(p)) {
+        uv_close((uv_handle_t *)timer, NULL);
+    } else if (uv_now(timer->loop) >= p->again_ms) {
+        begin_round(p);
+    }
 }
 
 /* Called by the timer, since the removal that has just ended is still on the stack. */
@@ -70,8 +98,9 @@ static void on_half_done(uv_timer_t *timer)
     if (p->installers) {
         p->installers = false;
         start_half(p);
-    } else if (p->failed && p->round < ROUNDS) {
-        uv_timer_start(timer, on_round, (uint64_t)PAUSE_MS << (p->round - 1), 0);
+    } else if (may_try_again(p)) {
+        p->again_ms = uv_now(timer->loop) + ((uint64_t)PAUSE_MS << (p->round - 1));
+        uv_timer_start(timer, on_pause, TICK_MS, TICK_MS);
     } else {
         uv_close((uv_handle_t *)timer, NULL);
     }
@@ -168,7 +197,7 @@ static void sweep_instance(struct sweeper_process *p, char **argv)
     if (set_up(p, &loop, argv) < 0) {
         return;
     }
-    on_round(&p->tick);
+    begin_round(p);
     uv_run(&loop, UV_RUN_DEFAULT);
     deferred_close(&p->host.deferred, on_deferred_closed, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -198,8 +227,12 @@ static void wait_for_server(void)
 
 static void harden(void)
 {
-    static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE};
+    static const int ignored[] = {SIGINT, SIGHUP, SIGPIPE};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t kept;
+    sigemptyset(&kept);
+    sigaddset(&kept, SIGTERM);
+    sigprocmask(SIG_BLOCK, &kept, NULL); /* libuv blocks nothing in our children */
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
         sigaction(ignored[i], &ignore, NULL); /* libuv resets them for our children */
     }

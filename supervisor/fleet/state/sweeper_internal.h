@@ -21,7 +21,8 @@ struct sweeper_process {
     char *shared;
     const char *backend, *engine; /* for sandboxes without a record */
     int lock_fd;
-    uv_timer_t tick; /* during a round: checks for late ones; between rounds: the pause */
+    uv_timer_t tick;   /* during a round: checks for late ones; between rounds: the pause */
+    uint64_t again_ms; /* its end */
     struct turns turns;
     TAILQ_HEAD(, rest) rests; /* all sandboxes of this round */
     size_t pending;           /* that are not done */
