@@ -19,12 +19,12 @@
 void docker_pull_init(struct docker_pull *p)
 {
     memset(p, 0, sizeof(*p));
-    buf_init(&p->line, LINE_MAX_BYTES);
+    lines_init(&p->lines, LINE_MAX_BYTES);
 }
 
 void docker_pull_finish(struct docker_pull *p)
 {
-    buf_finish(&p->line);
+    lines_finish(&p->lines);
 }
 
 /* For people: cut at a character, one line. */
@@ -92,11 +92,10 @@ static void take_object(struct docker_pull *p, const cJSON *object)
     }
 }
 
-static void take_pull_line(struct docker_pull *p)
+static void take_pull_line(struct docker_pull *p, struct view line)
 {
     cJSON *object;
-    if (json_parse((const char *)p->line.data, p->line.len, LINE_MAX_BYTES, LINE_DEPTH, &object,
-                   NULL, NULL) == 0) {
+    if (json_parse(line.data, line.len, LINE_MAX_BYTES, LINE_DEPTH, &object, NULL, NULL) == 0) {
         take_object(p, object);
         cJSON_Delete(object);
     }
@@ -104,22 +103,10 @@ static void take_pull_line(struct docker_pull *p)
 
 int docker_pull_feed(struct docker_pull *p, struct view bytes, struct err *err)
 {
-    while (bytes.len > 0) {
-        const char *end = memchr(bytes.data, '\n', bytes.len);
-        size_t n = end != NULL ? (size_t)(end - bytes.data) : bytes.len;
-        int rc = buf_add(&p->line, bytes.data, n, err);
-        if (rc < 0) {
-            return err_wrap(err, "the engine's report on fetching an image");
-        }
-        if (end == NULL) {
-            return 0;
-        }
-        if (p->line.len > 0) {
-            take_pull_line(p);
-        }
-        buf_reset(&p->line, LINE_MAX_BYTES);
-        bytes.data += n + 1;
-        bytes.len -= n + 1;
+    struct view line;
+    int rc;
+    while ((rc = lines_next(&p->lines, &bytes, &line, err)) > 0) {
+        take_pull_line(p, line);
     }
-    return 0;
+    return rc < 0 ? err_wrap(err, "the engine's report on fetching an image") : 0;
 }

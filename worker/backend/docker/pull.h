@@ -9,14 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/buf.h"
 #include "common/err.h"
 #include "common/view.h"
+#include "worker/backend/lines.h"
 
 #define DOCKER_PULL_LAYERS 128
 
 struct docker_pull {
-    struct buf line; /* begun, not yet ended */
+    struct lines lines;
     struct {
         char id[16];
         uint64_t done, total;
