@@ -66,8 +66,8 @@ int agent_link_pass_on(struct agent_link *link, const struct msg *start,
                        struct ipc_message *message, uint64_t wait_ms, agent_reply_fn done,
                        void *arg, struct err *err) WARN_UNUSED;
 
-/* Sends an event of a door, which has no answer and is never sent again; it is dropped if there is
- * no stream. If it cannot be sent the stream is lost, which is told later. */
+/* Sends a message that has no answer and is never sent again, an event of a door or SHUTDOWN; it is
+ * dropped if there is no stream. If it cannot be sent the stream is lost, which is told later. */
 void agent_link_post(struct agent_link *link, const struct msg *event);
 
 /* Answers every request with `err`, closes the stream and takes no more requests. May be

@@ -163,6 +163,16 @@ static void on_create_patience(uv_timer_t *timer)
     destroy_sandbox(w);
 }
 
+/* Whoever keeps the sandbox may take seconds to end it, or not answer at all; its agent takes
+ * milliseconds. */
+static void tell_agent_to_end(struct worker *w)
+{
+    const struct msg m = {.type = MSG_SHUTDOWN};
+    if (w->backend->ops->ends_late) {
+        agent_link_post(w->link, &m);
+    }
+}
+
 static void on_stopped(void *arg)
 {
     struct worker *w = arg;
@@ -170,6 +180,7 @@ static void on_stopped(void *arg)
     if (w->step.state != STEP_STOP) {
         return;
     }
+    tell_agent_to_end(w);
     err_set(&err, ERR_SHUTTING_DOWN, "the sandbox is being closed");
     agent_link_end(w->link, &err);
     destroy_sandbox(w);

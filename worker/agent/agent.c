@@ -9,8 +9,10 @@
  * period the agent ends the sandbox: a sandbox that has no owner any more does not stay.
  *
  * The kernel shields pid 1 from every signal of its own namespace that has no handler. So the agent
- * installs none and receives SIGCHLD through a descriptor. It is not dumpable, so user code can
- * neither trace it nor read its memory, whatever uid it has.
+ * installs none and receives SIGCHLD through a descriptor. As pid 1 it gets SIGTERM there, too, by
+ * which whoever keeps the container asks it to end, and obeys only if that came from outside the
+ * namespace. It is not dumpable, so user code can neither trace it nor read its memory, whatever
+ * uid it has.
  */
 #include "worker/agent/agent.h"
 
@@ -364,11 +366,23 @@ static int collect(struct agent *a)
     return wait_ms == UINT64_MAX ? -1 : (int)earlier(wait_ms, INT32_MAX);
 }
 
-static void reap_children(struct agent *a)
+/* Code in the sandbox has a pid here, and the kernel lets nobody forge the one of kill(). */
+static bool is_order_to_end(const struct signalfd_siginfo *info)
+{
+    return info->ssi_signo == SIGTERM && info->ssi_code == SI_USER && info->ssi_pid == 0;
+}
+
+static void take_signals(struct agent *a)
 {
     struct signalfd_siginfo info;
+    while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        a->stopping = a->stopping || is_order_to_end(&info);
+    }
+}
+
+static void reap_children(struct agent *a)
+{
     bool strays = false;
-    (void)!read(a->signal_fd, &info, sizeof(info));
     for (;;) {
         int status = 0;
         pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -422,6 +436,7 @@ static void handle(struct agent *a)
         }
     }
     if (poll_set_got(set, a->signal_slot) != 0) {
+        take_signals(a);
         reap_children(a);
     }
     for (size_t i = 0; i < AGENT_LINKS; i++) {
@@ -444,11 +459,14 @@ static void handle(struct agent *a)
 
 static int set_up_agent_process(struct agent *a, struct err *err)
 {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
+    sigset_t taken;
+    sigemptyset(&taken);
+    sigaddset(&taken, SIGCHLD);
+    if (getpid() == 1) {
+        sigaddset(&taken, SIGTERM);
+    }
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ||
-        sigprocmask(SIG_SETMASK, &child, NULL) < 0) {
+        sigprocmask(SIG_SETMASK, &taken, NULL) < 0) {
         return err_sys(err, ERR_INTERNAL, errno, "cannot set the process up");
     }
     /* a broken pipe must be an error of write(), also when the agent is not pid 1 */
@@ -456,9 +474,9 @@ static int set_up_agent_process(struct agent *a, struct err *err)
     memset(&ignore, 0, sizeof(ignore));
     ignore.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &ignore, NULL);
-    a->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    a->signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (a->signal_fd < 0) {
-        return err_sys(err, ERR_INTERNAL, errno, "cannot watch children");
+        return err_sys(err, ERR_INTERNAL, errno, "cannot wait for signals");
     }
     int rc = 0;
     if (a->config.listen != NULL) {

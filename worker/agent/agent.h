@@ -59,7 +59,7 @@ struct agent {
 
     struct poll_set polls;
     struct poll_slot listen_slot, signal_slot;
-    bool stopping; /* SHUTDOWN came, or the grace period is over */
+    bool stopping; /* SHUTDOWN or SIGTERM came, or the grace period is over */
     int exit_code;
 };
 

@@ -185,6 +185,10 @@ typedef void (*backend_usage_fn)(void *arg, int rc, const struct backend_usage *
 struct backend_ops {
     const char *name;
 
+    /* Processes may go on for seconds when destroy has begun, so the agent is told to end before.
+     */
+    bool ends_late;
+
     /* Binds a backend object to the loop. Cheap, no side effects. Never NULL. */
     struct backend *(*open)(uv_loop_t *loop);
 

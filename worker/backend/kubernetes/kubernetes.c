@@ -470,6 +470,7 @@ static void kube_close(struct backend *b, void (*closed)(void *arg), void *arg)
 
 const struct backend_ops backend_kubernetes = {
     .name = "kubernetes",
+    .ends_late = true,
     .open = kube_open,
     .probe = kube_probe,
     .create = kube_create,
