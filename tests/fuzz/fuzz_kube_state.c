@@ -28,6 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             FUZZ_REQUIRE((unsigned char)*p >= ' ' && *p != 0x7f);
         }
         FUZZ_REQUIRE(s.kind != KUBE_STATE_RUNNING || !kube_end_is_left(pod));
+        FUZZ_REQUIRE(!kube_state_is_over(pod) || s.kind == KUBE_STATE_ENDED);
     }
     cJSON_Delete(pod);
     return 0;

@@ -1,12 +1,21 @@
 /*
+ *     LOOK --> ORDER --> (GET again and again) --> gone
+ *                             |                     ^
+ *                             '--> FORGET ----------'    its processes have ended, or it takes long
+ *
  * A pod is looked at before it is removed: one of that name may be somebody else's, and the uid
- * that was seen goes with the request, so what is removed is what was looked at. The grace period
- * is none, since nothing in a sandbox has to be told.
+ * that was seen goes with the request, so what is removed is what was looked at.
+ *
+ * An API server forgets a pod that has no time to end at once, while its processes go on until the
+ * node hears of that, which takes seconds. So the pod is given a second, of which its agent needs
+ * some milliseconds, and stays until its node says that the container has ended. Then it is
+ * forgotten: what the node still clears up is not the sandbox. A node that says nothing for
+ * CONFIRM_MS is not waited for, since it may be lost; it ends what it finds forgotten, and the
+ * agent ends itself.
  *
  * A server removes a sandbox's directory after its pod; so a pod whose directory is gone is left
- * from a creation that did not finish_kube_end, or its server could not reach the cluster
- * (owner.h). While it runs it is left alone: its agent ends it when nobody has asked for it for a
- * while.
+ * from a creation that did not finish, or its server could not reach the cluster (owner.h). While
+ * it runs it is left alone: its agent ends it when nobody has asked for it for a while.
  */
 #include "worker/backend/kubernetes/end.h"
 
@@ -23,17 +32,21 @@
 #include "worker/backend/kubernetes/state.h"
 #include "worker/backend/owner.h"
 
-#define AGAIN_MS  200
-#define AGAIN_MAX 75 /* 15 s and the requests: nodes take a while when they are busy */
-#define REMOVE_MS 10000
-#define LIST_MS   10000
-#define SWEEP_MAX 32
+#define GRACE_S    1    /* the least with which a node is told before the pod is forgotten */
+#define CONFIRM_MS 1500 /* for the node to say that the container has ended */
+#define AGAIN_MS   100
+#define AGAIN_MAX  50 /* a forgotten pod that stays for so many looks is kept by somebody */
+#define REMOVE_MS  10000
+#define LIST_MS    10000
+#define SWEEP_MAX  32
 
 struct kube_end {
     struct tasks *tasks;
     struct kube_api *api;
     char *sandbox, *path;
     char *uid; /* of the pod that is being removed; NULL before that */
+    uint64_t ordered_ms;
+    bool forgotten;
     int tries;
     kube_end_fn done;
     void *arg;
@@ -60,12 +73,12 @@ static void finish_kube_end(struct kube_end *e, int rc, const struct err *err)
 }
 
 /* To be freed. */
-static char *delete_body(const char *uid)
+static char *delete_body(const char *uid, unsigned grace_s)
 {
     cJSON *body = json_build_new();
     json_build_string(body, "kind", "DeleteOptions");
     json_build_string(body, "apiVersion", "v1");
-    json_build_number(body, "gracePeriodSeconds", 0);
+    json_build_number(body, "gracePeriodSeconds", grace_s);
     json_build_string(json_build_object(body, "preconditions"), "uid", uid);
     char *text = json_build_print(body);
     cJSON_Delete(body);
@@ -81,6 +94,35 @@ static void on_kube_deleted(void *arg, int rc, const struct kube_reply *reply,
         return;
     }
     look_at_rest(e); /* 409: by now it is another pod */
+}
+
+static void delete_pod(struct kube_end *e, unsigned grace_s)
+{
+    CLEANUP_FREE char *body = delete_body(e->uid, grace_s);
+    struct kube_request request = {
+        .method = "DELETE", .path = e->path, .json = body, .total_ms = REMOVE_MS};
+    kube_api_call(e->api, &request, on_kube_deleted, e);
+}
+
+/* What has to be done next about a pod that is there. */
+static void go_on_ending(struct kube_end *e, const cJSON *pod)
+{
+    struct err err = ERR_INIT;
+    uint64_t now_ms = uv_now(e->tasks->loop);
+    if (e->uid == NULL) {
+        e->uid = alloc_strdup(kube_state_uid(pod));
+        e->ordered_ms = now_ms;
+        delete_pod(e, GRACE_S);
+    } else if (!e->forgotten && (kube_state_is_over(pod) || now_ms - e->ordered_ms >= CONFIRM_MS)) {
+        e->forgotten = true;
+        delete_pod(e, 0);
+    } else if (e->forgotten && ++e->tries >= AGAIN_MAX) {
+        int rc = err_set(&err, ERR_ENGINE,
+                         "the cluster does not let go of the pod; has it a finalizer?");
+        finish_kube_end(e, rc, &err);
+    } else {
+        task_later(e->tasks, AGAIN_MS, look_at_rest, e);
+    }
 }
 
 static void on_seen(void *arg, int rc, const struct kube_reply *reply, const struct err *failure)
@@ -99,28 +141,12 @@ static void on_seen(void *arg, int rc, const struct kube_reply *reply, const str
     if (uid == NULL) {
         rc = err_set(&err, ERR_ENGINE, "the answer of the API server is no pod");
         finish_kube_end(e, rc, &err);
-        return;
-    }
-    if (!kube_state_is_of(reply->json, e->sandbox) ||
-        (e->uid != NULL && strcmp(e->uid, uid) != 0)) {
+    } else if (!kube_state_is_of(reply->json, e->sandbox) ||
+               (e->uid != NULL && strcmp(e->uid, uid) != 0)) {
         finish_kube_end(e, 0, NULL); /* it belongs to somebody else */
-        return;
+    } else {
+        go_on_ending(e, reply->json);
     }
-    if (e->uid != NULL && ++e->tries >= AGAIN_MAX) {
-        rc =
-            err_set(&err, ERR_ENGINE, "the cluster does not let go of the pod; does its node run?");
-        finish_kube_end(e, rc, &err);
-        return;
-    }
-    if (e->uid != NULL) {
-        task_later(e->tasks, AGAIN_MS, look_at_rest, e);
-        return;
-    }
-    e->uid = alloc_strdup(uid);
-    CLEANUP_FREE char *body = delete_body(uid);
-    struct kube_request request = {
-        .method = "DELETE", .path = e->path, .json = body, .total_ms = REMOVE_MS};
-    kube_api_call(e->api, &request, on_kube_deleted, e);
 }
 
 static void look_at_rest(void *arg)
@@ -191,7 +217,7 @@ static void on_kube_listed(void *arg, int rc, const struct kube_reply *reply, co
     const cJSON *items = rc == 0 ? json_get(reply->json, "items") : (const cJSON *)NULL;
     const cJSON *pod;
     if (rc < 0) {
-        log_debug("cannot look_at_rest for pods of servers that are gone: %s", err->text);
+        log_debug("cannot look for pods of servers that are gone: %s", err->text);
     }
     cJSON_ArrayForEach(pod, items)
     {
@@ -202,7 +228,7 @@ static void on_kube_listed(void *arg, int rc, const struct kube_reply *reply, co
             continue;
         }
         CLEANUP_FREE char *path = kube_api_path(s->api, "pods", name);
-        CLEANUP_FREE char *body = delete_body(uid);
+        CLEANUP_FREE char *body = delete_body(uid, GRACE_S);
         struct kube_request request = {
             .method = "DELETE", .path = path, .json = body, .total_ms = REMOVE_MS};
         log_info("removing pod %s, which is nobody's any more", name);

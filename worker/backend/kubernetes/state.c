@@ -86,6 +86,12 @@ static const cJSON *container_state(const cJSON *status)
     return NULL;
 }
 
+static bool has_phase_of_end(const cJSON *status)
+{
+    const char *phase = json_get_str(status, "phase");
+    return phase != NULL && (strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0);
+}
+
 static void take_conditions(const cJSON *status, struct kube_state *s)
 {
     const cJSON *item;
@@ -109,10 +115,9 @@ int kube_state_read(const cJSON *pod, struct kube_state *ret, struct err *err)
     if (!cJSON_IsObject(metadata) || (kind != NULL && strcmp(kind, "Pod") != 0)) {
         return err_set(err, ERR_PROTOCOL, "the answer of the API server is no pod");
     }
-    const char *phase = json_get_str(status, "phase");
     const cJSON *state = container_state(status);
     const cJSON *terminated = json_get(state, "terminated");
-    bool over = phase != NULL && (strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0);
+    bool over = has_phase_of_end(status);
     char reason[64], message[300];
     *ret = (struct kube_state){.kind = KUBE_STATE_WAITING};
     clean(json_get_str(status, "reason"), reason, sizeof(reason));
@@ -135,6 +140,13 @@ int kube_state_read(const cJSON *pod, struct kube_state *ret, struct err *err)
         take_conditions(status, ret);
     }
     return 0;
+}
+
+bool kube_state_is_over(const cJSON *pod)
+{
+    const cJSON *status = json_get(pod, "status");
+    return cJSON_IsObject(json_get(container_state(status), "terminated")) ||
+           has_phase_of_end(status);
 }
 
 const char *kube_state_uid(const cJSON *pod)

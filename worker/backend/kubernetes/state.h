@@ -29,6 +29,9 @@ struct kube_state {
 /* `pod` is an answer of the API server. -ERR_PROTOCOL if it is no pod. */
 int kube_state_read(const cJSON *pod, struct kube_state *ret, struct err *err) WARN_UNUSED;
 
+/* Whether nothing of it runs any more, as its node says. */
+bool kube_state_is_over(const cJSON *pod);
+
 /* The pod's uid; NULL if there is none. Borrowed. */
 const char *kube_state_uid(const cJSON *pod);
 
