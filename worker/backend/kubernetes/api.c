@@ -34,7 +34,8 @@ struct kube_call {
     struct http_call *http; /* NULL while it waits for its next try */
     bool cancelled;         /* while it waits */
     char *method, *path, *json, *accept;
-    uint64_t total_ms;
+    uint64_t total_ms, silence_ms;
+    bool (*on_data)(void *arg, struct view piece);
     unsigned again; /* tries that the server asked for */
     bool renewed;   /* the token was read again because of a 401 */
     kube_reply_fn done;
@@ -216,7 +217,7 @@ static void on_kube_http_reply(void *arg, int rc, const struct http_response *re
         reply.is_absent = response->status == 404 && is_status(json, "NotFound") &&
                           strcmp(c->method, "POST") != 0;
         reply.is_there = response->status == 409 && is_status(json, "AlreadyExists");
-        if (good && json == NULL) {
+        if (good && json == NULL && c->on_data == NULL) {
             rc = err_set(&err, ERR_ENGINE, "%s: the answer of the API server is no JSON",
                          c->api->cluster.server);
         } else if (!good) {
@@ -229,6 +230,12 @@ static void on_kube_http_reply(void *arg, int rc, const struct http_response *re
     kube_call_free(c);
     done(done_arg, rc, &reply, rc < 0 ? &err : NULL);
     cJSON_Delete(json);
+}
+
+static bool on_kube_http_data(void *arg, struct view piece)
+{
+    struct kube_call *c = arg;
+    return c->on_data(c->arg, piece); /* which may have freed the call */
 }
 
 static void on_kube_api_tunnel(void *arg, int rc, struct http_tunnel *tunnel,
@@ -328,7 +335,9 @@ static void send_call(struct kube_call *c)
         .path = c->path,
         .headers = headers,
         .total_ms = c->total_ms,
+        .silence_ms = c->silence_ms,
         .max_bytes = BODY_MAX,
+        .on_data = c->on_data != NULL ? on_kube_http_data : NULL,
     };
     if (c->tunnel_done != NULL) {
         key = alloc_printf("Sec-WebSocket-Key: %s", c->key);
@@ -359,7 +368,11 @@ static struct kube_call *kube_call_new(struct kube_api *api, const struct kube_r
     c->path = alloc_strdup(request->path);
     c->json = request->json != NULL ? alloc_strdup(request->json) : NULL;
     c->accept = alloc_strdup(request->accept != NULL ? request->accept : "application/json");
-    c->total_ms = request->total_ms > 0 ? request->total_ms : KUBE_CALL_MS;
+    c->on_data = request->on_data;
+    c->silence_ms = request->silence_ms;
+    c->total_ms = request->on_data != NULL ? 0
+                  : request->total_ms > 0  ? request->total_ms
+                                           : KUBE_CALL_MS;
     c->arg = arg;
     return c;
 }

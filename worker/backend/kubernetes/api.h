@@ -41,6 +41,10 @@ struct kube_request {
     const char *json;   /* body; copied; NULL: none */
     const char *accept; /* NULL: application/json */
     uint64_t total_ms;  /* 0: KUBE_CALL_MS */
+    /* Gets the body of a 2xx answer in pieces instead of a reply with JSON, for as long as the
+     * server goes on and never says nothing for silence_ms. It may cancel the call. */
+    bool (*on_data)(void *arg, struct view piece);
+    uint64_t silence_ms; /* with on_data only, instead of total_ms */
 };
 
 /* Takes the cluster over, also on failure. `tasks` must be closed before the api. */

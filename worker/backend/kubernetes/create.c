@@ -1,11 +1,11 @@
 /*
- *     AGENT --> POD --> WAIT (GET again and again) --> STREAM --> done
- *                         |                              |
- *                         +------- REMOVE --> error <----+     also if it is cancelled
+ *     AGENT --> POD --> WATCH --it runs--> STREAM --> done
+ *                         |                  |
+ *                         +-- REMOVE --------+     also if it is cancelled; then an error
  *
- * The pod's name comes from the sandbox's id. So a creation that is repeated, because an answer was
- * lost or a worker died, finds the pod that there is and goes on with it, if its labels say that it
- * is this sandbox's.
+ * The pod's name comes from the sandbox's id. So a creation that is repeated, because a worker
+ * died, finds the pod that there is and goes on with it, if its labels say that it is this
+ * sandbox's; and so does one whose answer was lost, which is asked for again if there is none.
  *
  * Nothing is waited for that will not come: states from which no pod recovers end the creation with
  * the words of the kubelet; and a pod for which no node has room gets PATIENCE_MS, since another
@@ -26,13 +26,16 @@
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/state.h"
 #include "worker/backend/kubernetes/stream.h"
+#include "worker/backend/kubernetes/watch.h"
 
-#define LOOK_FIRST_MS   100
-#define LOOK_MAX_MS     1000
 #define PATIENCE_MS     20000  /* for a node with room */
 #define CREATE_MS       300000 /* all of it; an image is fetched meanwhile */
 #define STREAMS_MAX     5      /* attempts at the first stream */
 #define STREAM_AGAIN_MS 300
+#define POSTS_MAX       3     /* of one creation, if no answer comes */
+#define SEARCH_MS       20000 /* for a pod that may have been made */
+#define SEARCH_CALL_MS  5000
+#define SEARCH_AGAIN_MS 1000
 
 struct kube_create {
     struct tasks *tasks;
@@ -41,22 +44,23 @@ struct kube_create {
     char *pod;
     struct kube_agent *agent;
     struct kube_call *call;
+    struct kube_watch *watch;
+    struct kube_state state; /* of the pod, as it was seen last */
     struct kube_stream *stream;
+    uint64_t stream_at_ms; /* not before that time */
     struct kube_end *end;
-    bool made;    /* the pod may exist */
-    bool waiting; /* for a timer */
+    bool made; /* the pod may exist */
+    bool lost; /* no answer came to the creation, so it may be made once more */
     bool cancelled;
     bool ending;
-    uint64_t begin_ms, homeless_ms, look_ms;
-    unsigned streams;
+    uint64_t begin_ms, homeless_ms, search_ms;
+    unsigned streams, posts;
     char told[200]; /* the last progress */
     struct err err;
     const char *hint;
     kube_create_fn done;
     void *arg;
 };
-
-static void look_at_pod(void *arg);
 
 void kube_create_free(struct kube_create *c)
 {
@@ -76,6 +80,7 @@ static void finish_kube_create(struct kube_create *c, int rc, int fd)
     void *arg = c->arg;
     struct err err = c->err;
     const char *hint = c->hint != NULL && rc < 0 ? c->hint : "";
+    kube_watch_stop(c->watch);
     if (c->call != NULL) {
         kube_api_cancel(STEAL_PTR(c->call));
     }
@@ -103,6 +108,7 @@ static void on_finish_later(void *arg)
 static void fail(struct kube_create *c)
 {
     c->ending = true;
+    kube_watch_stop(STEAL_PTR(c->watch));
     if (c->cancelled) {
         err_ignore(err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created"));
         c->hint = "";
@@ -132,12 +138,6 @@ static uint64_t now(const struct kube_create *c)
     return uv_now(c->tasks->loop);
 }
 
-static void wait_for(struct kube_create *c, uint64_t ms, task_later_fn fn)
-{
-    c->waiting = true;
-    task_later(c->tasks, ms, fn, c);
-}
-
 /* ---- the first stream ----------------------------------------------------------------------- */
 
 static void on_kube_greeted(void *arg, int rc, int fd, const struct err *err)
@@ -149,11 +149,8 @@ static void on_kube_greeted(void *arg, int rc, int fd, const struct err *err)
         return;
     }
     c->err = *err;
-    if (c->cancelled) {
-        fail(c);
-    } else { /* the pod's state says more, or the runtime was not ready for an exec */
-        wait_for(c, STREAM_AGAIN_MS, look_at_pod);
-    }
+    /* the pod's state may say more soon, or the runtime was not ready for an exec */
+    c->stream_at_ms = now(c) + STREAM_AGAIN_MS;
 }
 
 static void kube_open_stream(struct kube_create *c)
@@ -179,89 +176,88 @@ static void kube_tell(struct kube_create *c, const char *words)
     }
 }
 
-static void wait_more(struct kube_create *c, const struct kube_state *s)
+/* Ends the creation if it has been waited for long enough. */
+static void check_patience(struct kube_create *c)
 {
     struct err err = ERR_INIT;
-    bool homeless = s->kind == KUBE_STATE_HOMELESS;
+    const char *words = c->state.words;
+    bool homeless = c->state.kind == KUBE_STATE_HOMELESS;
     c->homeless_ms = !homeless ? 0 : c->homeless_ms != 0 ? c->homeless_ms : now(c);
-    kube_tell(c, s->words);
+    kube_tell(c, words);
     if (homeless && now(c) - c->homeless_ms >= PATIENCE_MS) {
-        err_ignore(err_set(&err, ERR_ENGINE, "no node has room for the pod: %s", s->words));
+        err_ignore(err_set(&err, ERR_ENGINE, "no node has room for the pod: %s", words));
         kube_fail_with(
             c, &err,
             "give the cluster more nodes, ask for less with --memory-mb and --cpus, or close "
             "sandboxes");
-        return;
-    }
-    if (now(c) - c->begin_ms >= CREATE_MS) {
+    } else if (now(c) - c->begin_ms >= CREATE_MS) {
         err_ignore(err_set(&err, ERR_TIMEOUT, "the pod did not start within %d s%s%s",
-                           CREATE_MS / 1000, s->words[0] != '\0' ? ": " : "", s->words));
+                           CREATE_MS / 1000, words[0] != '\0' ? ": " : "", words));
         kube_fail_with(c, &err,
                        "`kubectl describe pod` and `kubectl get events` say what it waits for");
-        return;
     }
-    c->look_ms = c->look_ms * 3 / 2 < LOOK_MAX_MS ? c->look_ms * 3 / 2 : LOOK_MAX_MS;
-    wait_for(c, c->look_ms, look_at_pod);
 }
 
-static void on_kube_state(void *arg, int rc, const struct kube_reply *reply,
-                          const struct err *failure)
+/* Does what the state of the pod, which was seen just now or before, allows. */
+static void go_on_creating(struct kube_create *c)
+{
+    switch (c->state.kind) {
+    case KUBE_STATE_RUNNING:
+        if (c->stream == NULL && now(c) >= c->stream_at_ms) {
+            kube_open_stream(c);
+        }
+        break;
+    case KUBE_STATE_ENDED:
+        kube_fail_with(c, &c->state.err,
+                       "the image must be able to run a static program of its architecture");
+        break;
+    case KUBE_STATE_HOPELESS:
+        kube_fail_with(c, &c->state.err,
+                       c->state.err.code == ERR_IMAGE
+                           ? "name another image, or see that the cluster's nodes can pull this one"
+                           : "`kubectl describe pod` shows the pod as the cluster has it");
+        break;
+    default:
+        check_patience(c);
+    }
+}
+
+/* A server that does not answer now may do so soon: its words are what is waited for. */
+static void keep_trouble(struct kube_create *c, const struct err *err)
+{
+    if (c->state.kind == KUBE_STATE_WAITING || c->state.kind == KUBE_STATE_HOMELESS) {
+        c->state.kind = KUBE_STATE_WAITING;
+        snprintf(c->state.words, sizeof(c->state.words), "%.190s", err->text);
+    }
+}
+
+static void on_create_seen(void *arg, const struct kube_seen *seen)
 {
     struct kube_create *c = arg;
-    struct kube_state s = {.kind = KUBE_STATE_WAITING};
     struct err err = ERR_INIT;
-    c->call = NULL;
-    if (c->cancelled) {
-        fail(c);
-        return;
-    }
-    if (rc == 0) {
-        rc = kube_state_read(reply->json, &s, &err);
-    } else {
-        err = *failure;
-    }
-    if (rc < 0 && reply->is_absent) {
+    if (seen->is_gone) {
         err_ignore(err_set(&err, ERR_ENGINE,
                            "the pod was deleted by somebody else while it was being created"));
         kube_fail_with(c, &err,
                        "see who deletes pods of this namespace; `kubectl get events` may say it");
         return;
     }
-    if (rc < 0) { /* a server that does not answer now may do so soon */
-        snprintf(s.words, sizeof(s.words), "%.190s", err.text);
-        wait_more(c, &s);
-        return;
+    if (seen->err != NULL) {
+        keep_trouble(c, seen->err);
+    } else if (seen->pod != NULL && kube_state_read(seen->pod, &c->state, &err) < 0) {
+        c->state = (struct kube_state){.kind = KUBE_STATE_WAITING};
+        keep_trouble(c, &err);
     }
-    switch (s.kind) {
-    case KUBE_STATE_RUNNING:
-        kube_open_stream(c);
-        break;
-    case KUBE_STATE_ENDED:
-        kube_fail_with(c, &s.err,
-                       "the image must be able to run a static program of its architecture");
-        break;
-    case KUBE_STATE_HOPELESS:
-        kube_fail_with(c, &s.err,
-                       s.err.code == ERR_IMAGE
-                           ? "name another image, or see that the cluster's nodes can pull this one"
-                           : "`kubectl describe pod` shows the pod as the cluster has it");
-        break;
-    default:
-        wait_more(c, &s);
-    }
+    go_on_creating(c);
 }
 
-static void look_at_pod(void *arg)
+/* There is a pod of ours, as this answer says. */
+static void watch_pod(struct kube_create *c, const cJSON *pod)
 {
-    struct kube_create *c = arg;
-    c->waiting = false;
-    if (c->cancelled) {
-        fail(c);
-        return;
-    }
-    CLEANUP_FREE char *path = kube_api_path(c->api, "pods", c->pod);
-    struct kube_request request = {.method = "GET", .path = path};
-    c->call = kube_api_call(c->api, &request, on_kube_state, c);
+    c->state = (struct kube_state){.kind = KUBE_STATE_WAITING};
+    c->watch = kube_watch_start(c->tasks, c->api, c->pod, KUBE_WATCH_BRIEF, pod, on_create_seen, c);
+    const struct kube_seen seen = {.pod = pod};
+    on_create_seen(c, &seen);
 }
 
 /* ---- the pod -------------------------------------------------------------------------------- */
@@ -286,68 +282,106 @@ static const char *hint_for(const struct err *err)
            "was tried";
 }
 
-static void on_there(void *arg, int rc, const struct kube_reply *reply, const struct err *failure)
+static void post_pod(struct kube_create *c);
+
+static void search_pod(void *arg);
+
+/* The answer says whether there is a pod of that name, and whose. */
+static void on_searched(void *arg, int rc, const struct kube_reply *reply,
+                        const struct err *failure)
 {
     struct kube_create *c = arg;
     struct err err = ERR_INIT;
     c->call = NULL;
     if (rc == 0 && kube_state_is_of(reply->json, c->spec->id)) {
         c->made = true;
-        on_kube_state(c, rc, reply, failure);
-        return;
-    }
-    if (rc < 0) {
-        err = *failure;
-    } else {
+        if (c->cancelled) {
+            fail(c);
+        } else {
+            watch_pod(c, reply->json);
+        }
+    } else if (c->cancelled) {
+        fail(c);
+    } else if (rc == 0) {
         err_ignore(
             err_set(&err, ERR_ENGINE, "there is a pod %s which is no sandbox of ours", c->pod));
+        kube_fail_with(c, &err, "remove it by hand, if it is nobody's");
+    } else if (reply->is_absent && c->lost && c->posts < POSTS_MAX) {
+        post_pod(c);
+    } else if (!reply->is_absent && now(c) - c->search_ms < SEARCH_MS) {
+        task_later(c->tasks, SEARCH_AGAIN_MS, search_pod, c);
+    } else {
+        err = c->err; /* why the pod was not made says more than that it is not there */
+        kube_fail_with(c, &err, hint_for(&err));
     }
-    kube_fail_with(c, &err, "remove it by hand, if it is nobody's");
+}
+
+static void search_pod(void *arg)
+{
+    struct kube_create *c = arg;
+    if (c->cancelled) {
+        fail(c);
+        return;
+    }
+    CLEANUP_FREE char *path = kube_api_path(c->api, "pods", c->pod);
+    struct kube_request request = {.method = "GET", .path = path, .total_ms = SEARCH_CALL_MS};
+    c->call = kube_api_call(c->api, &request, on_searched, c);
+}
+
+/* Whether the server has said neither yes nor no: what it was asked for may be done. */
+static bool is_undecided(int rc, const struct kube_reply *reply)
+{
+    return rc < 0 && (reply->status == 0 || reply->status / 100 == 2 || reply->status >= 500);
 }
 
 static void on_pod(void *arg, int rc, const struct kube_reply *reply, const struct err *failure)
 {
     struct kube_create *c = arg;
+    bool undecided = is_undecided(rc, reply);
     c->call = NULL;
-    /* a lost answer, or a server that stumbled, may have made it */
-    c->made = rc == 0 || reply->status == 0 || reply->status >= 500;
-    if (reply->is_there) {
-        CLEANUP_FREE char *path = kube_api_path(c->api, "pods", c->pod);
-        struct kube_request request = {.method = "GET", .path = path};
-        c->call = kube_api_call(c->api, &request, on_there, c);
-        return;
-    }
+    c->made = rc == 0 || undecided;
+    c->lost = undecided && reply->status == 0 && failure->code != ERR_TOO_BIG;
     if (rc < 0) {
-        struct err err = *failure;
-        err_ignore(err_wrap(&err, "the pod cannot be created"));
-        kube_fail_with(c, &err, hint_for(failure));
-        return;
+        c->err = *failure;
+        err_ignore(err_wrap(&c->err, "the pod cannot be created"));
     }
-    c->look_ms = LOOK_FIRST_MS;
     if (c->cancelled) {
         fail(c);
+    } else if (undecided || reply->is_there) {
+        c->search_ms = now(c);
+        search_pod(c);
+    } else if (rc < 0) {
+        struct err err = c->err;
+        kube_fail_with(c, &err, hint_for(failure));
     } else {
-        wait_for(c, c->look_ms, look_at_pod);
+        watch_pod(c, reply->json);
     }
+}
+
+static void post_pod(struct kube_create *c)
+{
+    struct err err = ERR_INIT;
+    CLEANUP_FREE char *body = NULL;
+    if (kube_pod_build(c->spec, c->agent, &body, &err) < 0) {
+        kube_fail_with(c, &err, "");
+        return;
+    }
+    c->posts++;
+    CLEANUP_FREE char *path = kube_api_path(c->api, "pods", "");
+    struct kube_request request = {.method = "POST", .path = path, .json = body};
+    c->call = kube_api_call(c->api, &request, on_pod, c);
 }
 
 static void on_agent_there(void *arg, int rc, const struct err *failure)
 {
     struct kube_create *c = arg;
     struct err err = ERR_INIT;
-    CLEANUP_FREE char *body = NULL;
     if (rc < 0 || c->cancelled) {
         err = failure != NULL ? *failure : err;
         kube_fail_with(c, &err, failure != NULL ? hint_for(failure) : "");
-        return;
+    } else {
+        post_pod(c);
     }
-    if (kube_pod_build(c->spec, c->agent, &body, &err) < 0) {
-        kube_fail_with(c, &err, "");
-        return;
-    }
-    CLEANUP_FREE char *path = kube_api_path(c->api, "pods", "");
-    struct kube_request request = {.method = "POST", .path = path, .json = body};
-    c->call = kube_api_call(c->api, &request, on_pod, c);
 }
 
 struct kube_create *kube_create_start(struct tasks *tasks, struct kube_api *api,
@@ -361,7 +395,6 @@ struct kube_create *kube_create_start(struct tasks *tasks, struct kube_api *api,
     c->done = done;
     c->arg = arg;
     c->begin_ms = now(c);
-    c->look_ms = LOOK_FIRST_MS;
     c->pod = kube_pod_name(spec->id);
     if (c->pod == NULL) {
         err_ignore(err_set(&c->err, ERR_INVALID, "the sandbox's id makes no name of a pod"));
@@ -377,7 +410,7 @@ struct kube_create *kube_create_start(struct tasks *tasks, struct kube_api *api,
 void kube_create_cancel(struct kube_create *c)
 {
     c->cancelled = true;
-    if (c->stream != NULL && !c->ending) {
+    if (c->watch != NULL && !c->ending) {
         fail(c);
     } /* else the step under way goes on to there when it ends */
 }

@@ -23,6 +23,7 @@
 #include "worker/backend/kubernetes/probe.h"
 #include "worker/backend/kubernetes/state.h"
 #include "worker/backend/kubernetes/stream.h"
+#include "worker/backend/kubernetes/watch.h"
 #include "worker/backend/spec_copy.h"
 #include "worker/backend/task.h"
 
@@ -61,6 +62,8 @@ struct kube {
     struct err stream_err;
     backend_usage_fn usage_done;
     void *usage_arg;
+    struct kube_watch *watch; /* of the pod while it lives */
+    struct err ended; /* why the pod has ended, as the watch has seen it; code 0: it lives */
     struct kube_end *ending;
     backend_done_fn destroy_done; /* set from the call of destroy to its end */
     void *destroy_arg;
@@ -189,6 +192,30 @@ static void kube_probe(struct backend *b, const struct backend_spec *spec, backe
                                   on_kube_probe, k);
 }
 
+/* ---- the pod's end --------------------------------------------------------------------------- */
+
+/* The stream to the agent tells when it ends; this keeps why, since a pod that was deleted cannot
+ * be asked any more. */
+static void on_kube_seen(void *arg, const struct kube_seen *seen)
+{
+    struct kube *k = arg;
+    struct kube_state state;
+    if (seen->pod != NULL && kube_state_is_of(seen->pod, k->request.spec.id) &&
+        kube_state_read(seen->pod, &state, NULL) == 0 && state.kind == KUBE_STATE_ENDED) {
+        k->ended = state.err;
+    }
+    if (seen->is_gone) {
+        kube_watch_stop(STEAL_PTR(k->watch));
+    }
+}
+
+static void look_after_pod(struct kube *k)
+{
+    k->ended = (struct err)ERR_INIT;
+    k->watch =
+        kube_watch_start(&k->tasks, k->api, k->pod, KUBE_WATCH_LASTING, NULL, on_kube_seen, k);
+}
+
 /* ---- create, destroy ------------------------------------------------------------------------ */
 
 static void fill_info(const struct kube *k, struct backend_info *ret)
@@ -207,6 +234,9 @@ static void on_kube_create(void *arg, int rc, int fd, const struct err *err, con
     k->creating = NULL;
     k->fd = fd;
     fill_info(k, &info);
+    if (rc == 0) {
+        look_after_pod(k);
+    }
     /* read before the callback, which may call destroy itself */
     bool cancelled = k->destroy_done != NULL;
     k->create_done(k->create_arg, rc, rc == 0 ? &info : NULL, err, hint);
@@ -253,6 +283,7 @@ static void begin_destroy(struct kube *k)
         kube_create_cancel(k->creating); /* on_kube_create() goes on from there */
         return;
     }
+    kube_watch_stop(STEAL_PTR(k->watch));
     k->ending = kube_end_start(&k->tasks, k->api, k->request.spec.id, k->pod, on_kube_destroy, k);
 }
 
@@ -277,6 +308,10 @@ static int judge_pod(const struct kube *k, int rc, const struct kube_reply *repl
                      const struct err *failure, struct kube_state *state, struct err *err)
 {
     *state = (struct kube_state){.kind = KUBE_STATE_WAITING};
+    if (reply->is_absent && k->ended.code != 0) {
+        *err = k->ended;
+        return -ERR_GONE;
+    }
     if (reply->is_absent) {
         return err_set(err, ERR_GONE, BACKEND_ENDED "its pod was deleted");
     }
@@ -311,6 +346,9 @@ static void on_kube_found(void *arg, int rc, const struct kube_reply *reply,
         rc = err_set(&err, ERR_GONE, BACKEND_ENDED "its pod never came to life");
     }
     fill_info(k, &info);
+    if (rc == 0) {
+        look_after_pod(k);
+    }
     k->attach_done(k->attach_arg, rc, rc == 0 ? &info : NULL, rc == 0 ? NULL : &err,
                    rc == 0 || rc == -ERR_GONE ? "" : HINT_CLUSTER);
 }

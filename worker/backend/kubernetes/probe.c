@@ -25,9 +25,9 @@
 /* An exec is a GET of the server before version 1.35, and is checked as a creation since then, too.
  */
 static const struct kube_right rights[] = {
-    {"create", "pods", "", 0},    {"get", "pods", "", 0},          {"list", "pods", "", 0},
-    {"delete", "pods", "", 0},    {"get", "pods", "exec", 0},      {"create", "pods", "exec", 35},
-    {"get", "configmaps", "", 0}, {"create", "configmaps", "", 0},
+    {"create", "pods", "", 0},      {"get", "pods", "", 0},       {"list", "pods", "", 0},
+    {"watch", "pods", "", 0},       {"delete", "pods", "", 0},    {"get", "pods", "exec", 0},
+    {"create", "pods", "exec", 35}, {"get", "configmaps", "", 0}, {"create", "configmaps", "", 0},
 };
 
 #define RIGHTS_COUNT (sizeof(rights) / sizeof(rights[0]))

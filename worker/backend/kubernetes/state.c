@@ -1,9 +1,9 @@
 /*
  * Kubernetes says why a pod does not run in four places: the reason of the pod (Evicted), a
- * condition (Unschedulable), the reason for which its container waits (ErrImagePull), and the end
- * of the container (OOMKilled). A pod that waits for an image that cannot be pulled stays pending
- * for ever, so the reasons from which nothing comes are known here by name; any other is waited
- * for.
+ * condition (Unschedulable, DisruptionTarget), the reason for which its container waits
+ * (ErrImagePull), and the end of the container (OOMKilled). A pod that waits for an image that
+ * cannot be pulled stays pending for ever, so the reasons from which nothing comes are known here
+ * by name; any other is waited for.
  *
  * A pod whose node does not answer may run: it counts as waiting, never as ended.
  */
@@ -16,8 +16,7 @@
 #include "common/str.h"
 #include "worker/backend/kubernetes/pod.h"
 
-/* Text of the cluster on one line, of bounded length. */
-static void clean(const char *text, char *ret, size_t size)
+void kube_words(const char *text, char *ret, size_t size)
 {
     size_t len = text != NULL ? strnlen(text, size - 1) : 0;
     len = text != NULL ? utf8_valid_prefix(text, len) : 0;
@@ -46,8 +45,8 @@ static void take_waiting(const cJSON *waiting, struct kube_state *s)
                                          "RunContainerError",          "CrashLoopBackOff",
                                          "PreCreateHookError",         "PostStartHookError"};
     char reason[64], message[360];
-    clean(json_get_str(waiting, "reason"), reason, sizeof(reason));
-    clean(json_get_str(waiting, "message"), message, sizeof(message));
+    kube_words(json_get_str(waiting, "reason"), reason, sizeof(reason));
+    kube_words(json_get_str(waiting, "message"), message, sizeof(message));
     bool is_image = is_one_of(reason, image, sizeof(image) / sizeof(image[0]));
     if (is_image || is_one_of(reason, config, sizeof(config) / sizeof(config[0]))) {
         s->kind = KUBE_STATE_HOPELESS;
@@ -63,8 +62,8 @@ static void take_end(const cJSON *terminated, struct kube_state *s)
 {
     char reason[64], message[300];
     const cJSON *code = json_get(terminated, "exitCode");
-    clean(json_get_str(terminated, "reason"), reason, sizeof(reason));
-    clean(json_get_str(terminated, "message"), message, sizeof(message));
+    kube_words(json_get_str(terminated, "reason"), reason, sizeof(reason));
+    kube_words(json_get_str(terminated, "message"), message, sizeof(message));
     s->kind = KUBE_STATE_ENDED;
     s->was_oom = strcmp(reason, "OOMKilled") == 0;
     err_ignore(err_set(&s->err, ERR_GONE, BACKEND_ENDED "its container did (%s, exit code %d)%s%s",
@@ -102,8 +101,33 @@ static void take_conditions(const cJSON *status, struct kube_state *s)
         if (type != NULL && strcmp(type, "PodScheduled") == 0 && reason != NULL &&
             strcmp(reason, "Unschedulable") == 0) {
             s->kind = KUBE_STATE_HOMELESS;
-            clean(json_get_str(item, "message"), s->words, sizeof(s->words));
+            kube_words(json_get_str(item, "message"), s->words, sizeof(s->words));
         }
+    }
+}
+
+/* Newer clusters say in a condition who disturbs a pod: an eviction, a scheduler that needs its
+ * place, a node that shuts down. */
+static void take_deletion(const cJSON *status, struct kube_state *s)
+{
+    char reason[64] = "", message[300] = "";
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json_get(status, "conditions"))
+    {
+        const char *type = json_get_str(item, "type");
+        if (type != NULL && strcmp(type, "DisruptionTarget") == 0) {
+            kube_words(json_get_str(item, "reason"), reason, sizeof(reason));
+            kube_words(json_get_str(item, "message"), message, sizeof(message));
+        }
+    }
+    s->kind = KUBE_STATE_ENDED;
+    if (reason[0] == '\0') {
+        err_ignore(err_set(&s->err, ERR_GONE,
+                           BACKEND_ENDED "somebody or the cluster is deleting its pod"));
+    } else {
+        err_ignore(err_set(&s->err, ERR_GONE,
+                           BACKEND_ENDED "the cluster is deleting its pod: %s%s%s", reason,
+                           message[0] != '\0' ? ": " : "", message));
     }
 }
 
@@ -120,8 +144,8 @@ int kube_state_read(const cJSON *pod, struct kube_state *ret, struct err *err)
     bool over = has_phase_of_end(status);
     char reason[64], message[300];
     *ret = (struct kube_state){.kind = KUBE_STATE_WAITING};
-    clean(json_get_str(status, "reason"), reason, sizeof(reason));
-    clean(json_get_str(status, "message"), message, sizeof(message));
+    kube_words(json_get_str(status, "reason"), reason, sizeof(reason));
+    kube_words(json_get_str(status, "message"), message, sizeof(message));
     if (over && reason[0] != '\0') { /* the pod's own reason says more than its container's */
         take_end(terminated, ret);
         err_ignore(err_set(&ret->err, ERR_GONE, BACKEND_ENDED "the cluster says %s%s%s", reason,
@@ -129,9 +153,7 @@ int kube_state_read(const cJSON *pod, struct kube_state *ret, struct err *err)
     } else if (cJSON_IsObject(terminated) || over) {
         take_end(terminated, ret);
     } else if (json_get_str(metadata, "deletionTimestamp") != NULL) {
-        ret->kind = KUBE_STATE_ENDED;
-        err_ignore(err_set(&ret->err, ERR_GONE,
-                           BACKEND_ENDED "somebody or the cluster is deleting its pod"));
+        take_deletion(status, ret);
     } else if (cJSON_IsObject(json_get(state, "running"))) {
         ret->kind = KUBE_STATE_RUNNING;
     } else if (cJSON_IsObject(json_get(state, "waiting"))) {

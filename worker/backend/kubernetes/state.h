@@ -26,6 +26,9 @@ struct kube_state {
     struct err err;  /* ERR_IMAGE, ERR_ENGINE, ERR_GONE */
 };
 
+/* Text of the cluster, or NULL, on one line and cut where `ret` ends: at a character. */
+void kube_words(const char *text, char *ret, size_t size);
+
 /* `pod` is an answer of the API server. -ERR_PROTOCOL if it is no pod. */
 int kube_state_read(const cJSON *pod, struct kube_state *ret, struct err *err) WARN_UNUSED;
 
