@@ -17,11 +17,12 @@
  *  13  a sandbox may have a door: connections out of it travel on the agent's stream
  *  14  a probe is asked for an image, and tells what would help
  *  15  a worker is told what packages may take, and how much I/O a sandbox may make
+ *  16  a sandbox has a lifetime
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     15
+#define PROTO_VERSION     16
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

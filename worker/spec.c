@@ -144,6 +144,7 @@ int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *e
     spec->env.items = env;
     spec->env.count = m->env.count;
     spec->grace_ms = m->grace_ms > 0 ? m->grace_ms : TIME_GRACE_MS;
+    spec->lifetime_s = m->lifetime_s;
     spec->strict = m->strict;
     spec->pull = m->pull;
     spec->network = m->network == NET_FULL;

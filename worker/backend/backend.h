@@ -82,6 +82,7 @@ struct backend_spec {
     const char *io_device; /* whose I/O is limited; NULL or "": the backend finds out */
     struct view_list env;  /* "K=V" for the agent's children */
     uint64_t grace_ms;     /* the agent ends the sandbox after this long without a link */
+    uint64_t lifetime_s;   /* after which it may be ended, as a second net; 0 = never */
     bool strict;           /* fail instead of leaving a limit unapplied */
     bool pull;             /* fetch an image that the engine does not have */
     bool network;          /* network access to what this host reaches, except its loopback */

@@ -111,6 +111,7 @@ void sandbox_take_spec(struct sandbox *s, const struct fleet_spec *spec)
     o->image = view_of(alloc_strdup(image != NULL ? image : ""));
     sandbox_take_limits(c, spec, o);
     o->grace_ms = c->grace_s * 1000;
+    o->lifetime_s = c->max_lifetime_s;
     o->strict = c->strict;
     o->pull = strcmp(c->pull, "missing") == 0;
     s->asked.env = alloc_array(spec->env.count + 1, sizeof(s->asked.env[0]));

@@ -22,6 +22,7 @@
 void sandbox_hold_back(struct sandbox *s, void (*kept)(void *arg))
 {
     s->pooled.kept = kept;
+    s->spec.lifetime_s = 0; /* it begins when somebody gets it, and a backend counts from now on */
     sm_move(&s->pooled.sm, POOLED_FILLING);
 }
 

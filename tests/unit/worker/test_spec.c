@@ -39,7 +39,8 @@ static void everything_is_copied(void **state)
     (void)state;
     struct view mounts[2] = {view_of("/srv/wheels"), view_of("/wheels")};
     struct view env[1] = {view_of("A=b")};
-    struct msg_open open = {.network = NET_FULL, .packages_write = true, .grace_ms = 5};
+    struct msg_open open = {
+        .network = NET_FULL, .packages_write = true, .grace_ms = 5, .lifetime_s = 6};
     open.packages = view_bytes("twoX", 3);
     open.mounts.items = mounts;
     open.mounts.count = 2;
@@ -55,6 +56,7 @@ static void everything_is_copied(void **state)
     assert_string_equal(spec.mounts[0].inside_path, "/wheels");
     assert_int_equal(spec.env.count, 1);
     assert_int_equal(spec.grace_ms, 5);
+    assert_int_equal(spec.lifetime_s, 6);
     spec_drop(&spec);
 }
 

@@ -37,6 +37,7 @@
 #define SOCKET_BYTES     ((uint64_t)64 << 10)
 #define LOG_BYTES        ((uint64_t)64 << 20) /* the agent's own words on the node */
 #define CPU_REQUEST_PART 4
+#define LIFETIME_SPARE_S 60 /* the server comes first, and tells why */
 
 #if defined(__x86_64__)
 #define ARCHITECTURE "amd64"
@@ -279,7 +280,11 @@ static void add_pod(cJSON *pod, const struct backend_spec *spec)
     json_build_bool(pod, "hostIPC", false);
     json_build_bool(pod, "shareProcessNamespace", false);
     json_build_string(pod, "hostname", SANDBOX_HOST);
-    json_build_number(pod, "terminationGracePeriodSeconds", 1); /* a graceful stop has no use */
+    json_build_number(pod, "terminationGracePeriodSeconds", 1); /* its agent needs less */
+    if (spec->lifetime_s > 0) { /* if neither its server nor its agent ends it */
+        uint64_t most = spec->lifetime_s + LIFETIME_SPARE_S;
+        json_build_number(pod, "activeDeadlineSeconds", most < INT32_MAX ? most : INT32_MAX);
+    }
     cJSON *node = json_build_object(pod, "nodeSelector");
     json_build_string(node, "kubernetes.io/os", "linux");
 #ifdef ARCHITECTURE

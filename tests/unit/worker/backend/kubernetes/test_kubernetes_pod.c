@@ -88,6 +88,7 @@ static void a_pod_asks_for_nothing_and_is_given_limits(void **state)
                                 .image = "repo/python:3",
                                 .runtime = "gvisor",
                                 .env = {&env, 1},
+                                .lifetime_s = 3600,
                                 .pull = true};
     (void)state;
     cJSON *pod = build(&spec);
@@ -98,6 +99,7 @@ static void a_pod_asks_for_nothing_and_is_given_limits(void **state)
     assert_string_equal(text_at(p, "restartPolicy"), "Never");
     assert_string_equal(text_at(p, "runtimeClassName"), "gvisor");
     assert_string_equal(text_at(p, "dnsPolicy"), "None");
+    assert_true(at(p, "activeDeadlineSeconds")->valueint > 3600);
     static const char *const off[] = {
         "automountServiceAccountToken", "enableServiceLinks", "hostNetwork", "hostPID", "hostIPC",
         "shareProcessNamespace"};
