@@ -15,7 +15,7 @@ enum confine_role {
     CONFINE_SUPERVISOR,
     /* starts OCI runtimes */
     CONFINE_STARTS_RUNTIMES,
-    /* talks to an engine, and starts no program */
+    /* talks to an engine or a cluster, and starts nothing but a program that fetches a token */
     CONFINE_ONLY_TALKS,
 };
 

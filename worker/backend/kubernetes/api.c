@@ -4,8 +4,9 @@
  * a 404 of its own.
  *
  * A server that is busy says 429 or 503, often with the time after which it wants to be asked
- * again; that is done twice. A 401 may be a token that was replaced meanwhile: it is read again,
- * and the request repeated once. All requests can be repeated, because names are chosen here.
+ * again; that is done twice. A 401 may be a token that was replaced meanwhile: it is read or
+ * fetched again, and the request repeated once. All requests can be repeated, because names are
+ * chosen here.
  */
 #include "worker/backend/kubernetes/api.h"
 
@@ -16,20 +17,24 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/io/json.h"
 #include "common/str.h"
+#include "worker/backend/kubernetes/plugin.h"
 #include "worker/backend/kubernetes/websocket.h"
 
 #define BODY_MAX       (4u << 20)
 #define JSON_DEPTH     64
 #define WORDS_MAX      360
 #define TOKEN_FRESH_MS 60000
+#define TOKEN_SPARE_MS 10000 /* one that expires within this time is replaced before */
 #define AGAIN_MAX      2
 #define AGAIN_MS       500   /* if the server does not say how long */
 #define PATIENCE_MS    10000 /* the most that is waited because the server says so */
 
 struct kube_call {
     LIST_ENTRY(kube_call) node;
+    bool waits_for_token, token_is_new;
     struct kube_api *api;
     struct http_call *http; /* NULL while it waits for its next try */
     bool cancelled;         /* while it waits */
@@ -48,8 +53,10 @@ struct kube_api {
     struct tasks *tasks;
     struct kube_cluster cluster;
     struct http_client *http;
-    uint64_t token_ms; /* by the loop's clock: when it was read */
-    bool token_old;    /* the server does not take it any more */
+    uint64_t token_ms;              /* by the loop's clock: when it was read */
+    bool token_old;                 /* the server does not take it any more */
+    struct kube_plugin_run *plugin; /* fetches one */
+    uint64_t token_until_ms;        /* by the wall clock: what it said */
     LIST_HEAD(, kube_call) calls;
 };
 
@@ -65,6 +72,7 @@ int kube_api_create(struct tasks *tasks, struct kube_cluster *cluster, struct ku
     api->tasks = tasks;
     api->cluster = *cluster;
     api->token_ms = uv_now(tasks->loop);
+    api->token_until_ms = UINT64_MAX;
     *cluster = (struct kube_cluster){.server = NULL};
     LIST_INIT(&api->calls);
     kube_cluster_http(&api->cluster, &endpoint, &base, &connect_to);
@@ -168,12 +176,19 @@ static void on_again(void *arg)
     }
 }
 
+/* Whether a token can be replaced. */
+static bool has_source(const struct kube_cluster *cluster)
+{
+    return cluster->token_file != NULL || cluster->plugin != NULL;
+}
+
 /* True if the call is made once more. */
 static bool try_again(struct kube_call *c, const struct http_response *response)
 {
     c->http = NULL;
-    if (response->status == 401 && c->api->cluster.token_file != NULL && !c->renewed) {
+    if (response->status == 401 && has_source(&c->api->cluster) && !c->renewed) {
         c->renewed = true;
+        c->token_is_new = false;
         c->api->token_old = true;
         task_later(c->api->tasks, 0, on_again, c);
         return true;
@@ -314,9 +329,60 @@ static bool renew_token(struct kube_api *api)
     return true;
 }
 
+/* Goes on with the calls that have waited. A call may free others, or make new ones. */
+static void on_plugin_token(void *arg, int rc, const char *token, uint64_t expires_ms,
+                            const struct err *err)
+{
+    struct kube_api *api = arg;
+    struct kube_call *c;
+    api->plugin = NULL;
+    if (rc == 0) {
+        kube_cluster_set_token(&api->cluster, token);
+        api->token_until_ms = expires_ms;
+        api->token_old = false;
+    }
+    do {
+        c = LIST_FIRST(&api->calls);
+        while (c != NULL && !c->waits_for_token) {
+            c = LIST_NEXT(c, node);
+        }
+        if (c == NULL) {
+            break;
+        }
+        c->waits_for_token = false;
+        c->token_is_new = true; /* however short it is good for */
+        if (c->cancelled) {
+            kube_call_free(c);
+        } else if (rc < 0) {
+            fail_call(c, err);
+        } else {
+            send_call(c);
+        }
+    } while (true);
+}
+
+/* Whether the call has to wait for a program that fetches a token. */
+static bool wait_for_token(struct kube_call *c)
+{
+    struct kube_api *api = c->api;
+    bool good = api->cluster.token != NULL && !api->token_old &&
+                clock_wall_ms() + TOKEN_SPARE_MS < api->token_until_ms;
+    if (api->cluster.plugin == NULL || api->cluster.token_file != NULL || good || c->token_is_new) {
+        return false;
+    }
+    c->waits_for_token = true;
+    if (api->plugin == NULL) {
+        api->plugin = kube_plugin_start(api->tasks, &api->cluster, on_plugin_token, api);
+    }
+    return true;
+}
+
 static void send_call(struct kube_call *c)
 {
     struct kube_api *api = c->api;
+    if (wait_for_token(c)) {
+        return;
+    }
     if (!renew_token(api)) {
         task_later(api->tasks, 0, on_unsent, c);
         return;

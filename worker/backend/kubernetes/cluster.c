@@ -39,6 +39,25 @@ static void forget_secret(char *secret)
     }
 }
 
+static void free_list(char **list)
+{
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
+        forget_secret(list[i]);
+    }
+    free(list);
+}
+
+static void free_plugin(struct kube_plugin *plugin)
+{
+    if (plugin != NULL) {
+        free(plugin->command);
+        free_list(plugin->args);
+        free_list(plugin->env);
+        free(plugin->version);
+        free(plugin);
+    }
+}
+
 void kube_cluster_finish(struct kube_cluster *c)
 {
     free(c->origin);
@@ -55,6 +74,7 @@ void kube_cluster_finish(struct kube_cluster *c)
     forget_secret(c->key_pem);
     forget_secret(c->token);
     free(c->token_file);
+    free_plugin(c->plugin);
     *c = (struct kube_cluster){.server = NULL};
 }
 
@@ -125,6 +145,12 @@ int kube_cluster_token(struct kube_cluster *c, struct err *err)
         }
     }
     return 0;
+}
+
+void kube_cluster_set_token(struct kube_cluster *c, const char *token)
+{
+    forget_secret(c->token);
+    c->token = alloc_strdup(token);
 }
 
 /* ---- finding -------------------------------------------------------------------------------- */

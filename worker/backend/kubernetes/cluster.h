@@ -13,6 +13,15 @@
 #include "common/io/http_client.h"
 #include "common/place.h"
 
+/* A program that fetches a token (plugin.h). Lists end with NULL. */
+struct kube_plugin {
+    char *command;      /* a path, or a name for PATH */
+    char **args, **env; /* without the command; "K=V" */
+    char *version;      /* of the format that it speaks */
+    bool wants_cluster; /* it is told of the cluster, too */
+};
+#define KUBE_PLUGIN_WORDS_MAX 64 /* arguments, and variables */
+
 /* Strings are owned; NULL: none. Of a secret nothing is ever put into an error or a log. */
 struct kube_cluster {
     char *origin;     /* for people: "context c of /home/u/.kube/config", "in-cluster" */
@@ -25,6 +34,7 @@ struct kube_cluster {
     char *ca_pem, *cert_pem, *key_pem;
     char *token;
     char *token_file; /* wins over token; read for each request that is a while after the last */
+    struct kube_plugin *plugin; /* asked for a token if there is none */
 };
 
 void kube_cluster_finish(struct kube_cluster *c);
@@ -43,6 +53,9 @@ int kube_cluster_load(struct kube_cluster *c, struct err *err) WARN_UNUSED;
 
 /* Reads the token anew. No file: nothing happens. */
 int kube_cluster_token(struct kube_cluster *c, struct err *err) WARN_UNUSED;
+
+/* Takes a copy of a token that was fetched. */
+void kube_cluster_set_token(struct kube_cluster *c, const char *token);
 
 /* Borrows from c, and from *ret_base and *ret_connect_to, which are the caller's (free). */
 void kube_cluster_http(const struct kube_cluster *c, struct http_endpoint *ret, char **ret_base,

@@ -238,8 +238,6 @@ static int refuse_strange(const struct found *f, struct err *err)
     static const struct {
         const char *key, *why;
     } strange[] = {
-        {"exec", "programs that fetch a token are not started here; put a token of a service "
-                 "account into tokenFile (`kubectl create token NAME`)"},
         {"auth-provider", "Kubernetes has given these up; use a token or a client's certificate"},
         {"username", "passwords are not sent; use a token or a client's certificate"},
         {"as", "nobody is impersonated here; name the user itself in the context"},
@@ -255,6 +253,92 @@ static int refuse_strange(const struct found *f, struct err *err)
     return 0;
 }
 
+/* ---- a program that fetches a token --------------------------------------------------------- */
+
+/* Copies one text of a list; *count is how many there are. */
+static int add_word(const struct found *f, const char *key, const char *text, char **list,
+                    size_t *count, struct err *err)
+{
+    if (text == NULL || *count == KUBE_PLUGIN_WORDS_MAX || !is_clean_value(text)) {
+        return refuse_key(f, key, "at most 64 texts without control characters are taken", err);
+    }
+    list[(*count)++] = alloc_strdup(text);
+    return 0;
+}
+
+static int read_args(const struct found *f, struct kube_plugin *plugin, struct err *err)
+{
+    yaml_at args = yaml_member(f->tree, f->body, "args"), item;
+    size_t count = 0;
+    int rc = 0;
+    plugin->args = alloc_array(KUBE_PLUGIN_WORDS_MAX + 1, sizeof(char *));
+    for (size_t i = 0; rc == 0 && (item = yaml_item(f->tree, args, i)) != 0; i++) {
+        rc = add_word(f, "args", yaml_text(f->tree, item), plugin->args, &count, err);
+    }
+    return rc;
+}
+
+static int read_env(const struct found *f, struct kube_plugin *plugin, struct err *err)
+{
+    yaml_at env = yaml_member(f->tree, f->body, "env"), item;
+    size_t count = 0;
+    int rc = 0;
+    plugin->env = alloc_array(KUBE_PLUGIN_WORDS_MAX + 1, sizeof(char *));
+    for (size_t i = 0; rc == 0 && (item = yaml_item(f->tree, env, i)) != 0; i++) {
+        const char *name = yaml_text(f->tree, yaml_member(f->tree, item, "name"));
+        const char *value = yaml_text(f->tree, yaml_member(f->tree, item, "value"));
+        bool named = name != NULL && name[0] != '\0' && strchr(name, '=') == NULL;
+        CLEANUP_FREE char *pair =
+            named ? alloc_printf("%s=%s", name, value != NULL ? value : "") : NULL;
+        rc = add_word(f, "env", pair, plugin->env, &count, err);
+    }
+    return rc;
+}
+
+/* A path is relative to the file, a name is looked for in PATH. */
+static int read_command(const struct found *f, struct kube_plugin *plugin, struct err *err)
+{
+    CLEANUP_FREE char *command = NULL;
+    int rc = kube_take_text(f, "command", &command, err);
+    if (rc < 0 || command == NULL) {
+        return rc < 0 ? rc : refuse_key(f, "command", "it is missing", err);
+    }
+    if (strchr(command, '/') == NULL) {
+        plugin->command = STEAL_PTR(command);
+        return 0;
+    }
+    return take_file(f, "command", &plugin->command, err);
+}
+
+static int read_plugin(const struct found *user, struct kube_cluster *c, struct err *err)
+{
+    struct found f = *user;
+    CLEANUP_FREE char *mode = NULL;
+    f.body = yaml_member(user->tree, user->body, "exec");
+    if (f.body == 0) {
+        return 0;
+    }
+    struct kube_plugin *plugin = c->plugin = alloc_one(struct kube_plugin);
+    int rc = kube_take_text(&f, "apiVersion", &plugin->version, err);
+    rc = rc < 0 ? rc : kube_take_text(&f, "interactiveMode", &mode, err);
+    if (rc == 0 && (plugin->version == NULL ||
+                    (strcmp(plugin->version, "client.authentication.k8s.io/v1") != 0 &&
+                     strcmp(plugin->version, "client.authentication.k8s.io/v1beta1") != 0))) {
+        rc = refuse_key(&f, "exec: apiVersion",
+                        "it is neither client.authentication.k8s.io/v1 nor v1beta1", err);
+    }
+    if (rc == 0 && mode != NULL && strcmp(mode, "Always") == 0) {
+        rc = refuse_key(&f, "exec: interactiveMode",
+                        "there is no terminal on which the program could ask; put a token of a "
+                        "service account into tokenFile (`kubectl create token NAME`)",
+                        err);
+    }
+    plugin->wants_cluster = is_on(&f, "provideClusterInfo");
+    rc = rc < 0 ? rc : read_command(&f, plugin, err);
+    rc = rc < 0 ? rc : read_args(&f, plugin, err);
+    return rc < 0 ? rc : read_env(&f, plugin, err);
+}
+
 static int read_user(const struct found *f, struct kube_cluster *c, struct err *err)
 {
     int rc = refuse_strange(f, err);
@@ -268,6 +352,7 @@ static int read_user(const struct found *f, struct kube_cluster *c, struct err *
     }
     rc = rc < 0 ? rc : kube_take_text(f, "token", &c->token, err);
     rc = rc < 0 ? rc : take_file(f, "tokenFile", &c->token_file, err);
+    rc = rc < 0 ? rc : read_plugin(f, c, err);
     if (rc < 0) {
         return rc;
     }

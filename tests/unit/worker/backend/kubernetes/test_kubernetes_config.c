@@ -17,6 +17,7 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "worker/backend/kubernetes/kubeconfig.h"
+#include "worker/backend/kubernetes/plugin.h"
 
 /* "-----BEGIN CERTIFICATE-----\n", and the same of a private key, as base64 */
 #define CERT "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="
@@ -24,6 +25,10 @@
 
 #define HEAD     "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
 #define CLUSTERS "clusters: [{name: k, cluster: {server: 'https://h:6443'}}]\n"
+
+/* A user whose token comes from a program. */
+#define EXEC(words) HEAD CLUSTERS "users: [{name: u, user: {exec: {" words "}}}]\n"
+#define V1          "apiVersion: client.authentication.k8s.io/v1, "
 
 static int choose(const char *text, const char *context, struct kube_cluster *ret, struct err *err)
 {
@@ -101,8 +106,11 @@ static void what_is_not_usable_is_refused_by_its_name(void **state)
          NULL, "proxy-url: it begins"},
         {HEAD "clusters: [{name: k, cluster: {server: 'https://h', tls-server-name: 'a/b'}}]\n",
          NULL, "tls-server-name: it is no name"},
-        {HEAD CLUSTERS "users: [{name: u, user: {exec: {command: aws}}}]\n", NULL,
-         "exec: programs that fetch a token are not started"},
+        {EXEC("command: aws"), NULL, "exec: apiVersion: it is neither"},
+        {EXEC(V1 "args: [secret]"), NULL, "command: it is missing"},
+        {EXEC(V1 "command: aws, args: [[a]]"), NULL, "args: at most"},
+        {EXEC(V1 "command: aws, env: [{value: secret}]"), NULL, "env: at most"},
+        {EXEC(V1 "command: aws, interactiveMode: Always"), NULL, "there is no terminal"},
         {HEAD CLUSTERS "users: [{name: u, user: {auth-provider: {name: gcp}}}]\n", NULL,
          "auth-provider: "},
         {HEAD CLUSTERS "users: [{name: u, user: {username: a, password: secret}}]\n", NULL,
@@ -125,6 +133,30 @@ static void what_is_not_usable_is_refused_by_its_name(void **state)
             fail_msg("row %zu: %s", i, err.text);
         }
     }
+}
+
+static void a_program_is_taken_with_its_words(void **state)
+{
+    struct kube_cluster c;
+    struct err err = ERR_INIT;
+    (void)state;
+    assert_int_equal(
+        choose(EXEC(V1 "command: bin/login, args: [get, token], provideClusterInfo: true, "
+                       "env: [{name: REGION, value: eu}, {name: EMPTY}]"),
+               NULL, &c, &err),
+        0);
+    assert_string_equal(c.plugin->command, "/etc/kube/bin/login");
+    assert_string_equal(c.plugin->args[1], "token");
+    assert_null(c.plugin->args[2]);
+    assert_string_equal(c.plugin->env[0], "REGION=eu");
+    assert_string_equal(c.plugin->env[1], "EMPTY=");
+    assert_true(c.plugin->wants_cluster);
+    CLEANUP_FREE char *info = kube_plugin_info(&c);
+    assert_non_null(strstr(info, "\"server\":\"https://h:6443\""));
+    kube_cluster_finish(&c);
+    assert_int_equal(choose(EXEC(V1 "command: aws"), NULL, &c, &err), 0);
+    assert_string_equal(c.plugin->command, "aws");
+    kube_cluster_finish(&c);
 }
 
 static void the_first_file_that_has_something_wins(void **state)
@@ -259,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_of_a_context_is_taken),
         cmocka_unit_test(what_is_not_usable_is_refused_by_its_name),
+        cmocka_unit_test(a_program_is_taken_with_its_words),
         cmocka_unit_test(the_first_file_that_has_something_wins),
         cmocka_unit_test(a_circle_of_aliases_is_no_trap),
         cmocka_unit_test(places_are_looked_at_in_order),
