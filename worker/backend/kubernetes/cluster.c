@@ -186,6 +186,7 @@ static int take_account(kube_getenv_fn get, void *arg, struct kube_cluster *ret,
         .address = alloc_strdup(IN_CLUSTER),
         .server = alloc_printf("https://%s%s%s:%s", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port),
         .namespace_ = STEAL_PTR(space),
+        .is_ours = true,
         .ca_file = alloc_strdup(SERVICE_ACCOUNT "/ca.crt"),
         .token_file = alloc_strdup(SERVICE_ACCOUNT "/token"),
     };

@@ -28,6 +28,7 @@ struct kube_cluster {
     char *address;    /* says the same in the words of --engine: "c@/home/u/.kube/config" */
     char *server;     /* "https://host:6443/base", no slash at the end */
     char *namespace_; /* that sandboxes are made in */
+    bool is_ours;     /* this process runs in a pod of it, in that namespace */
     char *tls_name;   /* name in the server's certificate, if it is not the address's */
     char *proxy;
     char *ca_file, *cert_file, *key_file; /* absolute paths, read into the next three */

@@ -43,6 +43,7 @@ struct kube_create {
     const struct backend_spec *spec;
     char *pod;
     struct kube_agent *agent;
+    char *owner, *owner_uid; /* the pod that this process runs in; NULL: none */
     struct kube_call *call;
     struct kube_watch *watch;
     struct kube_state state; /* of the pod, as it was seen last */
@@ -67,6 +68,8 @@ void kube_create_free(struct kube_create *c)
     if (c != NULL) {
         kube_agent_free(c->agent);
         kube_end_free(c->end);
+        free(c->owner);
+        free(c->owner_uid);
         free(c->pod);
         free(c);
     }
@@ -362,7 +365,8 @@ static void post_pod(struct kube_create *c)
 {
     struct err err = ERR_INIT;
     CLEANUP_FREE char *body = NULL;
-    if (kube_pod_build(c->spec, c->agent, &body, &err) < 0) {
+    const struct kube_owner owner = {c->owner, c->owner_uid};
+    if (kube_pod_build(c->spec, c->agent, c->owner_uid != NULL ? &owner : NULL, &body, &err) < 0) {
         kube_fail_with(c, &err, "");
         return;
     }
@@ -370,6 +374,36 @@ static void post_pod(struct kube_create *c)
     CLEANUP_FREE char *path = kube_api_path(c->api, "pods", "");
     struct kube_request request = {.method = "POST", .path = path, .json = body};
     c->call = kube_api_call(c->api, &request, on_pod, c);
+}
+
+static void on_owner(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+{
+    struct kube_create *c = arg;
+    const char *uid = rc == 0 ? kube_state_uid(reply->json) : NULL;
+    c->call = NULL;
+    c->owner_uid = uid != NULL ? alloc_strdup(uid) : NULL;
+    if (c->cancelled) {
+        fail(c);
+    } else {
+        post_pod(c);
+    }
+}
+
+/* A server in a pod of the same namespace may be moved, and nobody comes after it in its place. So
+ * the pods that it makes are its own pod's, with which the cluster removes them. A pod is called
+ * what its host is called; where that is not so, the agents end themselves. */
+static void find_owner(struct kube_create *c)
+{
+    char name[64] = "";
+    if (!kube_api_cluster(c->api)->is_ours || gethostname(name, sizeof(name) - 1) < 0 ||
+        !kube_is_label(name)) {
+        post_pod(c);
+        return;
+    }
+    c->owner = alloc_strdup(name);
+    CLEANUP_FREE char *path = kube_api_path(c->api, "pods", name);
+    struct kube_request request = {.method = "GET", .path = path, .total_ms = SEARCH_CALL_MS};
+    c->call = kube_api_call(c->api, &request, on_owner, c);
 }
 
 static void on_agent_there(void *arg, int rc, const struct err *failure)
@@ -380,7 +414,7 @@ static void on_agent_there(void *arg, int rc, const struct err *failure)
         err = failure != NULL ? *failure : err;
         kube_fail_with(c, &err, failure != NULL ? hint_for(failure) : "");
     } else {
-        post_pod(c);
+        find_owner(c);
     }
 }
 

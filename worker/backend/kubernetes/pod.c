@@ -270,6 +270,15 @@ static void add_names(cJSON *body, const struct backend_spec *spec, const char *
     owner_label(json_build_object(metadata, "annotations"), spec->id, spec->dir);
 }
 
+static void add_owner(cJSON *metadata, const struct kube_owner *owner)
+{
+    cJSON *item = json_build_append_object(json_build_array(metadata, "ownerReferences"));
+    json_build_string(item, "apiVersion", "v1");
+    json_build_string(item, "kind", "Pod");
+    json_build_string(item, "name", owner->name);
+    json_build_string(item, "uid", owner->uid);
+}
+
 static void add_pod(cJSON *pod, const struct backend_spec *spec)
 {
     json_build_string(pod, "restartPolicy", "Never"); /* an ended sandbox is not restarted */
@@ -300,8 +309,8 @@ static void add_pod(cJSON *pod, const struct backend_spec *spec)
     }
 }
 
-int kube_pod_build(const struct backend_spec *spec, const struct kube_agent *agent, char **ret_text,
-                   struct err *err)
+int kube_pod_build(const struct backend_spec *spec, const struct kube_agent *agent,
+                   const struct kube_owner *owner, char **ret_text, struct err *err)
 {
     struct backend_limits limits = spec_copy_limits(&spec->limits);
     CLEANUP_FREE char *name = kube_pod_name(spec->id);
@@ -312,6 +321,9 @@ int kube_pod_build(const struct backend_spec *spec, const struct kube_agent *age
     json_build_string(body, "apiVersion", "v1");
     json_build_string(body, "kind", "Pod");
     add_names(body, spec, name);
+    if (owner != NULL) {
+        add_owner(cJSON_GetObjectItemCaseSensitive(body, "metadata"), owner);
+    }
     cJSON *pod = json_build_object(body, "spec");
     add_pod(pod, spec);
     cJSON *container = json_build_append_object(json_build_array(pod, "containers"));

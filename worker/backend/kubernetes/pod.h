@@ -38,10 +38,15 @@ void kube_pod_host(char ret[KUBE_HOST_SIZE]);
 
 struct kube_agent;
 
+/* The pod that goes with another one: when that is removed, the cluster removes this one. */
+struct kube_owner {
+    const char *name, *uid;
+};
+
 /* JSON text, to be freed. Limits of 0 are those of spec_copy_limits(). -ERR_INVALID: an environment
- * entry that is none, or an id that makes no name. */
-int kube_pod_build(const struct backend_spec *spec, const struct kube_agent *agent, char **ret_text,
-                   struct err *err) WARN_UNUSED;
+ * entry that is none, or an id that makes no name. `owner` NULL: nobody. */
+int kube_pod_build(const struct backend_spec *spec, const struct kube_agent *agent,
+                   const struct kube_owner *owner, char **ret_text, struct err *err) WARN_UNUSED;
 
 /* Lists what a cluster of this version does not apply, as "name: reason"; returns their number. The
  * texts are constants. */

@@ -59,11 +59,13 @@ static struct kube_agent *small_agent(size_t len)
     return agent;
 }
 
+static const struct kube_owner our_pod = {"server-0", "1a2b"};
+
 static cJSON *build(const struct backend_spec *spec)
 {
     CLEANUP_FREE char *text = NULL;
     struct kube_agent *agent = small_agent(10);
-    assert_int_equal(kube_pod_build(spec, agent, &text, NULL), 0);
+    assert_int_equal(kube_pod_build(spec, agent, &our_pod, &text, NULL), 0);
     kube_agent_free(agent);
     return parse(text);
 }
@@ -93,6 +95,8 @@ static void a_pod_asks_for_nothing_and_is_given_limits(void **state)
     (void)state;
     cJSON *pod = build(&spec);
     assert_string_equal(text_at(pod, "metadata.name"), "cloister-abc123");
+    assert_string_equal(text_at(pod, "metadata.ownerReferences.0.name"), "server-0");
+    assert_string_equal(text_at(pod, "metadata.ownerReferences.0.uid"), "1a2b");
     assert_true(kube_state_is_of(pod, "abc123"));
     assert_false(kube_state_is_of(pod, "abc1234"));
     const cJSON *p = at(pod, "spec");
