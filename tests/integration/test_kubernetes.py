@@ -4,6 +4,7 @@ misbehaves on order, or a real cluster that CLOISTER_KUBE names (lib/kube.py); c
 
 import json
 import os
+import signal
 import subprocess
 
 os.environ["CLOISTER_BACKEND"] = "kubernetes"  # before anything looks for the backend under test
@@ -30,9 +31,11 @@ for i in range({LINES}):
 """
 WANTED = "".join(f"line {i} {'x' * 200}\n" for i in range(LINES))
 ENDLESS = "open('begun', 'w').close()\nimport time\nwhile True: time.sleep(0.1)"
+PLUGIN = "client.authentication.k8s.io/v1"
 PODS = r"^/api/v1/namespaces/[^/]+/pods(\?.*)?$"
 POD = r"^/api/v1/namespaces/[^/]+/pods/[^/?]+$"
 EXEC = r"/exec\?"
+WATCH = r"/pods\?.*watch=true"
 MAPS = r"^/api/v1/namespaces/[^/]+/configmaps"
 
 
@@ -50,6 +53,11 @@ def begun(server, sandbox, code):
 
 def left(server):
     return cluster.pods_of(server.runtime_dir)
+
+
+def inside(sandbox):
+    """Processes of this host that are in the sandbox's pod."""
+    return [line for line in mcp.processes_of(sandbox) if "cloister-worker" not in line]
 
 
 def nothing_left(server):
@@ -71,6 +79,7 @@ def whole_life():
         assert pod, f"no pod of {sandbox} among {cluster.pods()}"
         contains(pod["metadata"]["name"], sandbox, "name of the pod")
         equal(pod["metadata"]["labels"][kube.MANAGED], "cloister")
+        assert pod["spec"]["activeDeadlineSeconds"] > status["limits"]["lifetime_seconds"], pod["spec"]
         server.call("close_sandbox", sandbox_id=sandbox)
         poll("its pod is gone", lambda: cluster.pod_of(sandbox) is None)
     nothing_left(server)
@@ -183,6 +192,27 @@ def ended():
     equal([m["metadata"]["name"] for m in maps if not (m["metadata"]["name"].startswith("cloister-agent-") and m.get("immutable"))], [])
 
 
+@suite.case("a sandbox of the pool is a pod that was there before, whose lifetime begins when it is given")
+def pooled():
+    with cluster.server("--pool", "1") as server:
+        server.legacy()
+
+        def pool():
+            return server.call("get_sandbox_status")["pool"]
+
+        server.call("close_sandbox", sandbox_id=server.call("create_sandbox")["sandbox_id"])
+        for _ in range(10):  # a busy machine may need longer than a claim waits, and makes another one
+            poll("one is ready", lambda: pool()["ready"] == 1)
+            ready, before = {p["metadata"]["labels"]["cloister.sandbox"] for p in cluster.pods()}, pool()["hits"]
+            sandbox = server.call("create_sandbox")["sandbox_id"]
+            if pool()["hits"] > before:
+                break
+            server.call("close_sandbox", sandbox_id=sandbox)
+        contains(ready, sandbox, "those that were there before")
+        equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+        assert "activeDeadlineSeconds" not in cluster.pod_of(sandbox)["spec"], "the time in the pool counts"
+
+
 @suite.case("pods side by side do not share state or files")
 def side_by_side():
     server, _ = opened()
@@ -207,6 +237,17 @@ def pod_deleted():
         assert answer["isError"], answer
         clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
         equal(server.run("1 + 1", sandbox_id=other)["result"], "2")
+
+
+@suite.case("a pod that is given hours to end needs no second of them, and code cannot end it by the same signal")
+def ends_when_asked():
+    server, sandbox = opened()
+    with server:
+        equal(server.run("import os\nos.kill(1, 15)\nx = 1", sandbox_id=sandbox)["status"], "ok")
+        equal(server.run("x", sandbox_id=sandbox)["result"], "1")
+        cluster.delete(cluster.pod_of(sandbox), seconds=10000)
+        poll("its processes have ended", lambda: not inside(sandbox), found=lambda: inside(sandbox))
+        clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
 
 
 # ---- doctor and configuration ----
@@ -276,15 +317,51 @@ def bad_certificates():
     assert key
 
 
-@suite.case("a user whose token comes from a program, who is nobody, or whose token is wrong: an error that names it")
+@suite.case("a user who is described in a way that is not taken, is nobody, or whose token is wrong: an error that names it")
 def bad_users():
     mine = {"certificate-authority": cluster.certificate}
-    plugin = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nonexistent/fetch-token", "interactiveMode": "Never"}}
-    path = cluster.write(kube.config(cluster.url, plugin, **mine))
-    explained(path, path, "exec")
+    for key in ("auth-provider", "username", "as"):
+        path = cluster.write(kube.config(cluster.url, {key: "somebody"}, **mine))
+        explained(path, path, key)
     explained(cluster.write(kube.config(cluster.url, {"token": "wrong"}, **mine)), "401")
     absent = os.path.join(cluster.directory, "absent.token")
     explained(cluster.write(kube.config(cluster.url, {"tokenFile": absent}, **mine)), absent)
+
+
+def fetcher(script, **more):
+    """A kubeconfig whose user has a program that fetches the token."""
+    program = cluster.write(f"#!/bin/sh\n{script}\n")
+    os.chmod(program, 0o700)
+    user = {"exec": {"apiVersion": PLUGIN, "command": program, "interactiveMode": "IfAvailable", **more}}
+    return cluster.write(kube.config(cluster.url, user, **{"certificate-authority": cluster.certificate}))
+
+
+def credential(token, **more):
+    return json.dumps({"kind": "ExecCredential", "apiVersion": PLUGIN, "status": {"token": token, **more}})
+
+
+@suite.case("a program that fetches the token: it gets its arguments and variables, and is run again for one that has expired")
+def plugin():
+    for more in ({}, {"expirationTimestamp": "2020-01-31T12:00:00Z"}, {"expirationTimestamp": "2099-01-31T12:00:00.5+01:00"}):
+        answer = cluster.write(credential(cluster.token, **more))
+        script = f'[ "$GREETING" = hello ] && [ "$1" = --now ] || exit 7\ncase $KUBERNETES_EXEC_INFO in *{cluster.url}*) cat {answer} ;; esac'
+        path = fetcher(script, args=["--now"], env=[{"name": "GREETING", "value": "hello"}], provideClusterInfo=True)
+        with mcp.Server("--backend", "kubernetes", "--engine", path, "--image", cluster.image, prefix=cluster.prefix) as server:
+            server.legacy()
+            works(server)
+
+
+@suite.case("a program that fetches no token: what it said or did, and nothing that it printed")
+def plugin_fails():
+    explained(fetcher("exit 0", command="/nonexistent/fetch-token"), "/nonexistent/fetch-token")
+    explained(fetcher("echo please log in >&2; exit 3"), "please log in", "status 3")
+    explained(fetcher("kill -9 $$"), "signal 9")
+    explained(fetcher(f"echo '{cluster.token}'"), "ExecCredential")
+    explained(fetcher(f"while :; do echo '{cluster.token}'; done"), "65536 bytes")
+    explained(fetcher(f"echo '{credential(cluster.token)}'", apiVersion=PLUGIN + "beta1"), "v1beta1")
+    explained(fetcher(f"echo '{credential(cluster.token)}'", apiVersion=PLUGIN + "alpha1"), "apiVersion")
+    explained(fetcher("true", interactiveMode="Always"), "interactiveMode")
+    explained(fetcher(f"sleep 1000 & echo '{credential(cluster.token)}'"), "did not end")
 
 
 @suite.case("an API server that is not there: where it was looked for")
@@ -374,6 +451,17 @@ def token_rotated():
     cluster.order(tokens={cluster.token: cluster.user})
 
 
+@suite.case("a program that fetches the token is run again after a 401", when=FAKED)
+def plugin_again():
+    answer = cluster.write(credential(cluster.token), "credential")
+    with Faulty(kubeconfig=fetcher(f"cat {answer}")) as server:
+        works(server)
+        cluster.write(credential("a-later-token"), "credential")
+        cluster.order(tokens={"a-later-token": cluster.user})
+        works(server)
+    cluster.order(tokens={cluster.token: cluster.user})
+
+
 @suite.case("a token that has expired: the error says so, and what to do", when=FAKED)
 def token_expired():
     with Faulty() as server:
@@ -409,7 +497,7 @@ def forbidden():
 def patience():
     with Faulty() as server:
         works(server)
-        for method, path in (("POST", PODS), ("GET", POD), ("GET", EXEC), ("GET", MAPS), ("DELETE", POD)):
+        for method, path in (("POST", PODS), ("GET", WATCH), ("GET", POD), ("GET", EXEC), ("GET", MAPS), ("DELETE", POD)):
             cluster.fault(method, path, "status", code=429, reason="TooManyRequests", headers={"Retry-After": "1"})
             works(server)
             equal(cluster.hits(), [1], f"429 for {method} {path}")
@@ -421,7 +509,7 @@ def internal_error():
     with Faulty() as server:
         cluster.fault("POST", PODS, "status", code=500, reason="InternalError", message="etcdserver: request timed out")
         fails(server, "etcdserver: request timed out")
-        cluster.fault("GET", POD, "status", code=500, reason="InternalError", message="etcdserver: leader changed")
+        cluster.fault("GET", WATCH, "status", code=500, reason="InternalError", message="etcdserver: leader changed")
         works(server)
         equal(cluster.hits(), [1])
 
@@ -433,18 +521,16 @@ def conflict():
         fails(server)
 
 
-@suite.case("the answer to a creation is lost: no second pod, and none is left", when=FAKED)
+@suite.case("the answer to a creation is lost: the pod is found by its name, and no second one is made", when=FAKED)
 def lost_answer():
     with Faulty() as server:
         works(server)
         cluster.fault("POST", PODS, "unanswered")
-        answer = server.start_call("create_sandbox").result()
-        equal(cluster.hits(), [1])
-        if answer.get("isError"):
-            clear(answer["structuredContent"]["error"])
-            nothing_left(server)
-        else:
-            equal(len(left(server)), 1, "pods")
+        cluster.fault("GET", POD, "reset", times=2)
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        equal(cluster.hits(), [1, 2])
+        equal(len(left(server)), 1, "pods")
+        equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
 
 
 @suite.case("answers that are no JSON, too large or without an end: a clear error, and nothing left", when=FAKED)
@@ -456,25 +542,58 @@ def garbage():
             fails(server)
 
 
-@suite.case("a connection that is closed while a pod is made: the request is made again, or its error is clear", when=FAKED)
+@suite.case("a connection that is closed before a pod is made: the request is made again", when=FAKED)
 def reset():
     with Faulty() as server:
         works(server)
-        cluster.fault("POST", PODS, "reset")
-        answer = server.start_call("create_sandbox").result()
-        equal(cluster.hits(), [1])
-        if answer.get("isError"):
-            clear(answer["structuredContent"]["error"])
+        cluster.fault("POST", PODS, "reset", times=2)
+        works(server)
+        equal(cluster.hits(), [2])
 
 
-@suite.case("the same while a pod is waited for: it is asked again", when=FAKED)
+@suite.case("the same while a pod is waited for: it is watched again", when=FAKED)
 def garbage_later():
     with Faulty() as server:
         for do in ("garbage", "huge", "reset"):
-            cluster.fault("GET", POD, do)
+            cluster.fault("GET", WATCH, do)
             works(server)
             equal(cluster.hits(), [1], do)
             cluster.calm()
+
+
+@suite.case("a pod is watched, and not asked for again and again", when=FAKED)
+def watched():
+    with Faulty() as server:
+        works(server)
+        before = len(cluster.requests())
+        cluster.order(pods={"do": "late"})
+        pending = server.start_call("create_sandbox")
+        poll("it is watched", lambda: cluster.order(watches="bookmark")["count"] > 0)
+        cluster.order(go=True)
+        pending.structured()
+        asked = [f"{r['method']} {r['path']}" for r in cluster.requests()[before:]]
+        equal([line for line in asked if line.startswith("GET") and "/pods" in line and "watch=true" not in line and "/exec" not in line], [], "looks at the pod")
+
+
+@suite.case("a watch that ends, is cut in a line, says nonsense, or whose history is forgotten: another one goes on", when=FAKED)
+def watch_disturbed():
+    with Faulty() as server:
+        cluster.order(pods={"do": "late"})
+        pending = server.start_call("create_sandbox")
+        for how in ("bookmark", "end", "half", "garbage", "forget"):
+            poll(f"it is watched, before: {how}", lambda h=how: cluster.order(watches=h)["count"] > 0)
+        poll("it is watched again", lambda: cluster.order(watches="bookmark")["count"] > 0)
+        cluster.order(go=True)
+        sandbox = pending.structured()["sandbox_id"]
+        equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+
+
+@suite.case("a right to watch that was taken away: the pod is asked for instead", when=FAKED)
+def watch_forbidden():
+    with Faulty() as server:
+        works(server)
+        cluster.order(deny=["watch pods"])
+        works(server)
 
 
 def cut_streams():
@@ -507,9 +626,9 @@ def old_protocol():
     cluster.order(release=36)
 
 
-@suite.case("a pod that is evicted, or ended for its memory: the owner is told why", when=FAKED)
+@suite.case("a pod that is evicted, drained from its node, or ended for its memory: the owner is told why", when=FAKED)
 def evicted():
-    for how, word in (("evicted", "Evicted"), ("memory", "memory")):
+    for how, word in (("evicted", "Evicted"), ("memory", "memory"), ("drained", "EvictionByEvictionAPI")):
         with Faulty() as server:
             sandbox = server.call("create_sandbox")["sandbox_id"]
             pending = begun(server, sandbox, ENDLESS)
@@ -542,6 +661,48 @@ def no_agent():
     with Faulty() as server:
         cluster.order(pods={"do": "no agent"})
         fails(server)
+
+
+# ---- the end ----
+
+
+@suite.case("a sandbox is closed while the API server says nothing: its code is dead, and its pod is removed later", when=FAKED)
+def closed_in_silence():
+    with Faulty() as server:
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        begun(server, sandbox, ENDLESS)
+        cluster.fault("DELETE", POD, "hang")
+        server.start_call("close_sandbox", sandbox_id=sandbox).result()
+        equal(inside(sandbox), [], "its processes")
+        poll("its pod is removed, too", lambda: not left(server))
+
+
+@suite.case("a pod whose node says nothing about its end is forgotten by the API server", when=FAKED)
+def node_lost():
+    with Faulty() as server:
+        cluster.order(pods={"do": "lost"})
+        works(server)
+        nothing_left(server)
+
+
+@suite.case("a sweeper whose API server is gone ends soon when it is told to, and the next server removes the pod", when=FAKED)
+def sweeper_told():
+    directory = mcp.temporary_directory()
+    server, sandbox = opened(runtime_dir=directory)
+    sweepers = server.sweepers()
+    equal(len(sweepers), 1, "sweepers")
+    cluster.order(fault={"do": "reset"})
+    server.kill()
+    os.kill(sweepers[0], signal.SIGTERM)
+    poll("it has ended", lambda: not mcp.alive(sweepers[0]))
+    server.logger.join(30)
+    contains("\n".join(server.log), "told to end", "the log")
+    cluster.calm()
+    assert cluster.pod_of(sandbox), "the pod has gone by itself"
+    successor, _ = opened(runtime_dir=directory)
+    with successor:
+        poll("the pod of the dead server is gone", lambda: cluster.pod_of(sandbox) is None)
+    nothing_left(successor)
 
 
 @suite.finish

@@ -163,11 +163,11 @@ class Standin(Cluster):
         return self.order(ask="objects")[kind]
 
     def end_pod(self, pod, how, **more):
-        """Ends it from outside: evicted, memory, or deleted."""
+        """Ends it from outside: evicted, drained, memory, or deleted."""
         self.order(end={"namespace": pod["metadata"]["namespace"], "name": pod["metadata"]["name"], "how": how, **more})
 
-    def delete(self, pod):
-        self.end_pod(pod, "deleted")
+    def delete(self, pod, seconds=0):
+        self.end_pod(pod, "deleted", seconds=seconds)
 
     def close(self):
         if self.process.poll() is None:
@@ -201,8 +201,9 @@ class Real(Cluster):
     def objects(self, kind):
         return json.loads(self.kubectl("-n", NAMESPACE, "get", kind, "-o", "json"))["items"]
 
-    def delete(self, pod):
-        self.kubectl("-n", NAMESPACE, "delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
+    def delete(self, pod, seconds=0):
+        how = [f"--grace-period={seconds}"] if seconds else ["--grace-period=0", "--force"]
+        self.kubectl("-n", NAMESPACE, "delete", "pod", pod["metadata"]["name"], "--wait=false", *how)
 
 
 def started():

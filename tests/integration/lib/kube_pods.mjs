@@ -26,6 +26,7 @@ export class Pods {
         this.changed = changed;
         this.running = new Map(); // by uid: {child, pid, log}
         this.removed = new Set(); // uids of pods that are to end
+        this.late = []; // functions that start those with the fault `late`
     }
 
     /** Begins what a scheduler and a kubelet would do; `fault` says what goes wrong with it. */
@@ -34,8 +35,10 @@ export class Pods {
         if (fault === 'unschedulable') {
             const message = '0/1 nodes are available: 1 Insufficient memory.';
             pod.status.conditions = [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }];
-        } else if (fault === 'pending') {
-            pod.status.conditions = [{ type: 'PodScheduled', status: 'True' }];
+            this.changed(pod);
+        } else if (fault === 'late') {
+            this.waiting(pod, 'ContainerCreating');
+            this.late.push(() => this.run(pod));
         } else if (fault === 'ErrImagePull' || fault === 'CreateContainerConfigError') {
             const image = pod.spec.containers[0].image;
             const message = fault === 'ErrImagePull' ? `rpc error: code = Unknown desc = manifest for ${image} not found: manifest unknown` : 'secret "absent" not found';
@@ -44,6 +47,11 @@ export class Pods {
             this.waiting(pod, 'ContainerCreating');
             setImmediate(() => this.run(pod, fault));
         }
+    }
+
+    /** Starts what was late. */
+    go() {
+        this.late.splice(0).forEach((begin) => begin());
     }
 
     waiting(pod, reason, message) {
@@ -149,7 +157,7 @@ export class Pods {
         const access = container.securityContext?.readOnlyRootFilesystem ? 'ro' : 'rw';
         const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'unshare', '-m', '-p', '-n', '-u', '-i', '-f', '--kill-child', SCRIPT, join(directory, 'root'), join(directory, 'plan'), access,
             ...this.become(pod, command)], { stdio: ['ignore', 'pipe', 'pipe', 'pipe'] });
-        const entry = { child, pid: 0, log: '' };
+        const entry = { child, pid: 0, log: '', lost: fault === 'lost' };
         this.running.set(uid, entry);
         for (const stream of [child.stdout, child.stderr]) {
             stream.on('data', (data) => {
@@ -179,6 +187,9 @@ export class Pods {
             rmSync(directory, { recursive: true, force: true });
             if (pod.status.phase === 'Running' || pod.status.phase === 'Pending') {
                 pod.status.phase = code === 0 ? 'Succeeded' : 'Failed';
+            }
+            if (entry.lost) { // its node says nothing
+                return;
             }
             const exitCode = code ?? 128 + (signal === 'SIGKILL' ? 9 : 15);
             this.state(pod, { terminated: { exitCode, reason: entry.reason ?? (exitCode === 0 ? 'Completed' : 'Error') } });
@@ -218,12 +229,20 @@ export class Pods {
         return true;
     }
 
+    /** Whether a scheduler has found a place for it. */
+    isOnNode(pod) {
+        return !(pod.status.conditions ?? []).some((c) => c.type === 'PodScheduled' && c.status === 'False');
+    }
+
     /** Ends it with the time that it is given, and calls `done` when it has ended. */
     remove(pod, seconds, done) {
         this.removed.add(pod.metadata.uid);
         const entry = this.running.get(pod.metadata.uid);
         if (!entry) {
             setImmediate(done);
+            return;
+        }
+        if (entry.lost) {
             return;
         }
         entry.ended = done;

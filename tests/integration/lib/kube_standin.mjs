@@ -4,7 +4,7 @@
 //   node kube_standin.mjs DIRECTORY CERTIFICATE KEY CLIENT-CA
 //
 // It prints {"port": N}, then takes one order a line on stdin and prints one answer a line: {"tokens": {…}}, {"allow": […]}, {"deny": […]},
-// {"release": N}, {"fault": {…}}, {"pods": {…}}, {"cut": true}, {"end": {…}}, {"calm": true}, {"ask": what}.
+// {"release": N}, {"fault": {…}}, {"pods": {…}}, {"cut": true}, {"watches": what}, {"go": true}, {"end": {…}}, {"calm": true}, {"ask": what}.
 // It ends, with all its pods, when its stdin does. Faults are rules:
 //
 //   {"method", "path": a regular expression, "skip": N, "times": N, "do": what, …}
@@ -43,13 +43,21 @@ let protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
 let faults = [];
 let podFaults = { times: 0 };
 let version = 1;
+let forgotten = 0; // of what has happened until this version nothing is known any more
+const history = []; // of pods: {version, type, place, object: text}
+const watches = new Set(); // {place, response, tell()}
 
 const at = (kind, namespace, name) => `${kind}/${namespace}/${name}`;
 const pods = new Pods(directory, (kind, namespace, name) => objects.get(at(kind, namespace, name)), touched);
 
-function touched(object) {
+function touched(object, type = 'MODIFIED') {
     version += 1;
     object.metadata.resourceVersion = String(version);
+    if (object.kind === 'Pod') {
+        const event = { version, type, place: at('pods', object.metadata.namespace, object.metadata.name), text: JSON.stringify({ type, object }) };
+        history.push(event);
+        watches.forEach((watch) => watch.tell(event));
+    }
 }
 
 /** A failure as an API server reports it. */
@@ -163,8 +171,8 @@ function create(kind, namespace, object) {
         throw new Failure(409, 'AlreadyExists', `${kind} "${name}" already exists`, {}, { name, kind });
     }
     object.metadata = { ...object.metadata, namespace, uid: randomUUID(), creationTimestamp: new Date().toISOString().replace(/\.\d+/, '') };
-    touched(object);
     objects.set(place, object);
+    touched(object, 'ADDED');
     if (kind === 'pods') {
         const { image, do: what } = podFaults;
         const hits = podFaults.times > 0 && (image === undefined || object.spec.containers.some((c) => c.image === image));
@@ -212,13 +220,15 @@ function remove(kind, object, options) {
     const drop = () => {
         if (objects.get(at(kind, namespace, name)) === object) {
             objects.delete(at(kind, namespace, name));
+            touched(object, 'DELETED');
         }
     };
     if (kind !== 'pods') {
         drop();
         return;
     }
-    const seconds = options?.gracePeriodSeconds ?? object.spec.terminationGracePeriodSeconds ?? 30;
+    const over = ['Succeeded', 'Failed'].includes(object.status?.phase);
+    const seconds = over || !pods.isOnNode(object) ? 0 : options?.gracePeriodSeconds ?? object.spec.terminationGracePeriodSeconds ?? 30;
     object.metadata.deletionTimestamp = new Date().toISOString().replace(/\.\d+/, '');
     object.metadata.deletionGracePeriodSeconds = seconds;
     touched(object);
@@ -250,6 +260,56 @@ function patch(kind, object, change) {
     return object;
 }
 
+// ---- watches ----
+
+const expired = () => new Failure(410, 'Expired', 'The resourceVersion for the provided watch is too old.');
+
+/** Sends what happens to one pod, a line an event, from a version on ("0": from what there is), until the time is up. */
+function watch(namespace, query, response) {
+    const [, name] = /^metadata\.name=(.+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
+    const place = at('pods', namespace, name);
+    const from = Number(query.get('resourceVersion') ?? 0);
+    const say = (text) => response.write(`${text}\n`);
+    response.writeHead(200, { 'Content-Type': 'application/json' });
+    response.flushHeaders();
+    const bookmarks = query.get('allowWatchBookmarks') === 'true';
+    const bookmark = () => bookmarks && say(JSON.stringify({ type: 'BOOKMARK', object: { kind: 'Pod', apiVersion: 'v1', metadata: { resourceVersion: String(version) } } }));
+    if (from > 0 && from < forgotten) {
+        response.end(`${JSON.stringify({ type: 'ERROR', object: expired().body })}\n`);
+        return;
+    }
+    if (from === 0 && objects.has(place)) {
+        say(JSON.stringify({ type: 'ADDED', object: objects.get(place) }));
+    }
+    history.filter((event) => from > 0 && event.version > from && event.place === place).forEach((event) => say(event.text));
+    const entry = { response, bookmark, say, tell: (event) => event.place === place && say(event.text) };
+    watches.add(entry);
+    const timer = setTimeout(() => response.end(), Number(query.get('timeoutSeconds') ?? 1800) * 1000);
+    response.on('close', () => {
+        clearTimeout(timer);
+        watches.delete(entry);
+    });
+}
+
+/** All watches at once: a bookmark, nonsense, their end, half a line and no more, or an end from which none can go on. */
+function disturb(how) {
+    const all = [...watches];
+    for (const { response, bookmark, say } of all) {
+        if (how === 'bookmark') {
+            bookmark();
+        } else if (how === 'garbage') {
+            say('{"type": "MODIFIED", "object": {\u0001');
+        } else if (how === 'end' || how === 'forget') {
+            response.end();
+        } else {
+            response.write('{"type": "MODIF', () => response.destroy());
+        }
+    }
+    forgotten = how === 'forget' ? version + 1 : forgotten;
+    version += how === 'forget' ? 1 : 0;
+    return { count: all.length };
+}
+
 // ---- requests ----
 
 async function bodyOf(request) {
@@ -275,7 +335,8 @@ async function bodyOf(request) {
 const OBJECT_PATH = /^\/(?:api|apis\/([^/]+))\/(v1)\/namespaces\/([^/]+)\/([a-z]+)(?:\/([^/]+))?$/;
 const REVIEW = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
 
-async function answer(request, url) {
+/** Undefined if the answer is given already, and goes on. */
+async function answer(request, url, response) {
     const user = userOf(request);
     const body = await bodyOf(request);
     if (url.pathname === '/version') {
@@ -297,8 +358,14 @@ async function answer(request, url) {
     if (!GROUPS[kind] || GROUPS[kind][0] !== group) {
         throw new Failure(404, 'NotFound', 'the server could not find the requested resource');
     }
-    const verb = { GET: name ? 'get' : 'list', POST: 'create', PATCH: 'patch', PUT: 'update', DELETE: name ? 'delete' : 'deletecollection' }[request.method];
+    const watched = url.searchParams.get('watch') === 'true';
+    const verb = { GET: name ? 'get' : watched ? 'watch' : 'list', POST: 'create', PATCH: 'patch', PUT: 'update', DELETE: name ? 'delete' : 'deletecollection' }[request.method];
     demand(user, verb, kind, namespace, name);
+    if (verb === 'watch') {
+        note(request, 200);
+        watch(namespace, url.searchParams, response);
+        return undefined;
+    }
     if (verb === 'create') {
         return [201, create(kind, namespace, body)];
     }
@@ -400,7 +467,11 @@ const server = createServer({ cert: readFileSync(certificate), key: readFileSync
     let body;
     let headers = {};
     try {
-        [code, body] = await answer(request, url);
+        const done = await answer(request, url, response);
+        if (!done) {
+            return;
+        }
+        [code, body] = done;
     } catch (failure) {
         if (!(failure instanceof Failure)) {
             if (request.socket.destroyed) { // in the middle of its body: a worker may be killed at any time
@@ -550,12 +621,19 @@ function obey(order) {
         denied = [];
     } else if (order.pods) {
         podFaults = { times: 1, ...order.pods };
+    } else if (order.go) {
+        pods.go();
     } else if (order.cut) { // in the middle of what each says next
         streams.forEach((stream) => stream.cut());
         return { count: streams.size };
+    } else if (order.watches) {
+        return disturb(order.watches);
     } else if (order.end) {
         if (order.end.how === 'evicted') {
             pods.fail(pod(), 'Evicted', 'The node was low on resource: ephemeral-storage.');
+        } else if (order.end.how === 'drained') { // as the eviction API does it, but the object is gone at once
+            pod().status.conditions.push({ type: 'DisruptionTarget', status: 'True', reason: 'EvictionByEvictionAPI', message: 'Eviction API: evicting' });
+            remove('pods', pod(), { gracePeriodSeconds: 0 });
         } else if (order.end.how === 'memory') {
             pods.runOutOfMemory(pod());
         } else {
