@@ -125,6 +125,12 @@ bool fleet_has_execution(struct fleet *f, const char *owner, const char *executi
     return executions_has(f->host.executions, owner, execution);
 }
 
+const char *fleet_execution_owner(struct fleet *f, const char *execution)
+{
+    fleet_retry_adoption(f);
+    return executions_owner(f->host.executions, execution);
+}
+
 void fleet_executions(struct fleet *f, const char *owner, const char *id,
                       void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg)
 {

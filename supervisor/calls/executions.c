@@ -138,6 +138,24 @@ static void put_over(struct execution *e)
     x->over_bytes += e->size;
 }
 
+static void note_execution(const struct execution *e, const char *what, const char *text)
+{
+    struct fleet_host *host = e->registry->host;
+    const struct fleet_note note = {
+        .what = what, .owner = e->owner, .sandbox = e->sandbox, .execution = e->id, .text = text};
+    journal_add(&host->journal, &host->deferred, &note);
+}
+
+/* One that is left to the next server goes on. */
+static void note_end(const struct execution *e)
+{
+    if (e->rc < 0 && e->rc != -ERR_EXECUTION_NOT_FOUND) {
+        note_execution(e, "execution.ended", e->err->text);
+    } else if (e->rc == 0 && e->outcome.state == OP_DONE) {
+        note_execution(e, "execution.ended", op_status_name(e->outcome.end->status));
+    }
+}
+
 /* The execution is complete: ended, or (in another state than OP_DONE) left to the next server. */
 static void finish_execution(struct execution *e)
 {
@@ -145,6 +163,7 @@ static void finish_execution(struct execution *e)
     e->reading = false;
     execution_keep_displays(e);
     put_over(e);
+    note_end(e);
     if (host->events != NULL && e->rc == 0 && e->outcome.state == OP_DONE) {
         host->events->execution(host->events_arg, e->owner, e->id);
     }
@@ -208,6 +227,7 @@ struct fleet_outcome execution_look(const struct execution *e)
                                                    : e->outcome;
     outcome.op = e->id;
     outcome.sandbox = e->sandbox;
+    outcome.owner = e->owner;
     outcome.language = e->language;
     outcome.told_out = e->told_out;
     outcome.told_err = e->told_err;
@@ -248,6 +268,7 @@ void executions_begin(struct executions *x, struct sandbox *s, const struct flee
     struct execution *e = add_execution(x, s->owner, ret_id);
     put_in(e, s, view_of(op->language));
     e->begun_ms = uv_now(x->host->loop);
+    note_execution(e, "execution.started", e->language);
     e->call = call_execute(s, ret_id, op, on_execution_answer, e);
 }
 
@@ -380,6 +401,18 @@ void executions_told(struct executions *x, const char *owner, const char *id, ui
     }
 }
 
+const char *executions_owner(struct executions *x, const char *id)
+{
+    const struct execution *e;
+    LIST_FOREACH(e, &x->buckets[hash_text(id) % EXECUTIONS_BUCKETS], same_bucket)
+    {
+        if (strcmp(e->id, id) == 0 && !e->expected && !e->fleeting) {
+            return e->owner;
+        }
+    }
+    return NULL;
+}
+
 bool executions_has(struct executions *x, const char *owner, const char *id)
 {
     const struct execution *e = find_execution(x, owner, id);
@@ -394,7 +427,9 @@ void executions_list(struct executions *x, const char *owner, const char *sandbo
     {
         /* Without executions that the agent may not have: listing the id would be a promise. */
         bool has_outcome = e->call != NULL ? call_is_known(e->call) : e->rc == 0;
-        if (has_outcome && strcmp(e->sandbox, sandbox) == 0 && strcmp(e->owner, owner) == 0) {
+        bool is_meant = (sandbox == NULL || strcmp(e->sandbox, sandbox) == 0) &&
+                        (owner == NULL || strcmp(e->owner, owner) == 0);
+        if (has_outcome && is_meant) {
             struct fleet_outcome outcome = execution_look(e);
             each(arg, &outcome);
         }

@@ -57,6 +57,7 @@ void executions_await_output(struct fleet_await *await, uint64_t every_ms, fleet
 void executions_await_end(struct fleet_await *await);
 int executions_stop(struct executions *x, const char *owner, const char *id,
                     struct err *err) WARN_UNUSED;
+const char *executions_owner(struct executions *x, const char *id);
 bool executions_has(struct executions *x, const char *owner, const char *id);
 void executions_list(struct executions *x, const char *owner, const char *sandbox,
                      void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg);

@@ -146,6 +146,42 @@ void fleet_observe(struct fleet *f, const struct fleet_events *events, void *arg
     f->host.events_arg = arg;
 }
 
+bool fleet_engine(const struct fleet *f, struct fleet_engine *ret)
+{
+    const struct engine_choice *choice = f->engine != NULL ? engine_chosen(f->engine) : NULL;
+    if (choice == NULL) {
+        return false;
+    }
+    const char *runtime = choice->runtime != NULL ? choice->runtime : "";
+    *ret = (struct fleet_engine){choice->backend, runtime, choice->place};
+    return true;
+}
+
+void fleet_on_instance(struct fleet *f, fleet_instance_fn opened, void *arg)
+{
+    f->host.opened = opened;
+    f->host.opened_arg = arg;
+    if (f->host.instance != NULL && opened != NULL) {
+        opened(arg, f->host.instance->dir);
+    }
+}
+
+void fleet_watch(struct fleet *f, void (*more)(void *arg), void *arg)
+{
+    f->host.journal.more = more;
+    f->host.journal.more_arg = arg;
+}
+
+const struct fleet_note *fleet_note_after(const struct fleet *f, uint64_t number)
+{
+    return journal_after(&f->host.journal, number);
+}
+
+uint64_t fleet_note_last(const struct fleet *f)
+{
+    return f->host.journal.last;
+}
+
 void fleet_on_install(struct fleet *f, fleet_install_fn install, void *arg)
 {
     f->host.install = install;
@@ -182,6 +218,9 @@ static int prepare_fleet(struct fleet *f, struct err *err, const char **ret_hint
     int rc = fleet_host_prepare(host, err, ret_hint);
     if (rc < 0) {
         return rc;
+    }
+    if (host->opened != NULL) {
+        host->opened(host->opened_arg, host->instance->dir);
     }
     f->sweep = sweep_create(host, engine_backend(f->engine));
     if (!host->instance->own) {
@@ -306,6 +345,33 @@ int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const
     return 0;
 }
 
+int fleet_find_any(struct fleet *f, const char *id_or_name, const char **ret_id, struct err *err)
+{
+    fleet_retry_adoption(f);
+    const struct sandbox *found = find_id(f, id_or_name), *s;
+    bool by_id = found != NULL;
+    TAILQ_FOREACH(s, &f->sandboxes, node)
+    {
+        if (by_id || id_or_name[0] == '\0' || strcmp(s->name, id_or_name) != 0 ||
+            !is_open_to_clients(s)) {
+            continue;
+        }
+        if (found != NULL) {
+            return err_set(
+                err, ERR_INVALID,
+                "several sandboxes are called \"%.64s\", of %.64s and of %.64s: name one "
+                "by its id",
+                id_or_name, found->owner, s->owner);
+        }
+        found = s;
+    }
+    if (found == NULL) {
+        return set_not_found(f, err, id_or_name);
+    }
+    *ret_id = found->id;
+    return 0;
+}
+
 void fleet_list(struct fleet *f, const char *owner,
                 void (*each)(void *arg, const struct fleet_info *info), void *arg)
 {
@@ -313,7 +379,8 @@ void fleet_list(struct fleet *f, const char *owner,
     struct sandbox *s = TAILQ_FIRST(&f->sandboxes);
     while (s != NULL) {
         struct sandbox *next = TAILQ_NEXT(s, node);
-        if (strcmp(s->owner, owner) == 0 && !sandbox_is_installer(s) && !sandbox_is_entry(s)) {
+        bool is_meant = owner == NULL || strcmp(s->owner, owner) == 0;
+        if (is_meant && !sandbox_is_installer(s) && !sandbox_is_entry(s)) {
             struct fleet_info info = sandbox_info(s);
             each(arg, &info);
         }

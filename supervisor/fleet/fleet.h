@@ -79,6 +79,7 @@ struct fleet_spec {
 /* A snapshot, borrowed during the callback that gets it. */
 struct fleet_info {
     const char *id;
+    const char *owner;
     const char *name; /* "" if none */
     const char *backend;
     const char *runtime;
@@ -142,6 +143,7 @@ struct fleet_file {
 struct fleet_outcome {
     const char *op;       /* the execution id */
     const char *sandbox;  /* id */
+    const char *owner;    /* of executions, else NULL */
     const char *language; /* of OP_EVAL, else "" */
     enum op_state state;  /* always OP_DONE, except in callbacks of fleet_await() */
     struct view out, err; /* kept output: the first bytes of each stream */
@@ -217,6 +219,14 @@ struct fleet_pool {
 };
 struct fleet_pool fleet_pool(const struct fleet *f);
 
+/* What isolates new sandboxes, when a probe has chosen it: false before that. Borrowed until the
+ * next sandbox is opened. */
+struct fleet_engine {
+    const char *backend, *runtime; /* the runtime may be "" */
+    struct view_list place;        /* as place_list_text() reads it; none if it has no engine */
+};
+bool fleet_engine(const struct fleet *f, struct fleet_engine *ret);
+
 /* Finds one of the owner's sandboxes by id or name and returns its id (borrowed until it closes);
  * otherwise -ERR_SANDBOX_NOT_FOUND, also for other owners' sandboxes. */
 int fleet_find(struct fleet *f, const char *owner, const char *id_or_name, const char **ret_id,
@@ -246,7 +256,13 @@ int fleet_key(struct fleet *f, unsigned char ret[FLEET_KEY_BYTES], struct err *e
 /* Reports one sandbox (id from fleet_find()), with usage figures if the worker can provide them. */
 void fleet_status(struct fleet *f, const char *id, fleet_info_fn done, void *arg);
 
-/* Calls `each` for each sandbox of the owner, inside this call, without usage figures. */
+/* Finds a sandbox of whoever it is, for those who operate the server; a name that several owners
+ * use is -ERR_INVALID. */
+int fleet_find_any(struct fleet *f, const char *id_or_name, const char **ret_id,
+                   struct err *err) WARN_UNUSED;
+
+/* Calls `each` for each sandbox of the owner (NULL: of all owners), inside this call, without usage
+ * figures. */
 void fleet_list(struct fleet *f, const char *owner,
                 void (*each)(void *arg, const struct fleet_info *info), void *arg);
 
@@ -347,9 +363,39 @@ int fleet_stop(struct fleet *f, const char *owner, const char *execution,
 /* Whether the owner is known to have such an execution. */
 bool fleet_has_execution(struct fleet *f, const char *owner, const char *execution);
 
-/* Calls `each` for the kept executions of a sandbox, latest first, inside this call. */
+/* The owner of an execution; NULL: there is none of this id (any more). Borrowed until it ends. */
+const char *fleet_execution_owner(struct fleet *f, const char *execution);
+
+/* Calls `each` for the kept executions of a sandbox, latest first, inside this call. NULL: of all
+ * owners, of all sandboxes. */
 void fleet_executions(struct fleet *f, const char *owner, const char *id,
                       void (*each)(void *arg, const struct fleet_outcome *outcome), void *arg);
+
+/* ---- what happened, for those who operate the server ---- */
+
+/* One note; all texts are "" where they do not apply. */
+struct fleet_note {
+    uint64_t number; /* 1 for the first since the start of the server, without gaps */
+    uint64_t wall_ms;
+    const char *what; /* "sandbox.STATE", "execution.started", "execution.ended" */
+    const char *owner, *sandbox, *execution;
+    const char *text; /* why, or how it ended; any bytes */
+};
+
+/* The first kept note with a higher number, NULL: there is none yet. Only the latest are kept, so
+ * the number may be more than one higher. Borrowed until the loop goes on. */
+const struct fleet_note *fleet_note_after(const struct fleet *f, uint64_t number);
+
+/* The number of the latest note. */
+uint64_t fleet_note_last(const struct fleet *f);
+
+/* `more` is called from the loop when there are new notes; NULL: nobody watches any more. */
+void fleet_watch(struct fleet *f, void (*more)(void *arg), void *arg);
+
+/* `opened` is called once, when the instance has its directory, before it has a sandbox: at once if
+ * it has it already. The path is borrowed during the call. */
+typedef void (*fleet_instance_fn)(void *arg, const char *dir);
+void fleet_on_instance(struct fleet *f, fleet_instance_fn opened, void *arg);
 
 /* ---- a server and the next one ---- */
 

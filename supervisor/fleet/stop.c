@@ -84,6 +84,7 @@ static void leave(struct fleet *f)
     instance_close(host->instance);
     host->instance = NULL;
     bool stays = dir != NULL && access(dir, F_OK) == 0;
+    journal_quiet(&host->journal, &host->deferred);
     f->closing = sweeper_close(host, stays, on_part_closed, f) ? 5 : 4;
     uv_close((uv_handle_t *)&f->stop_timer, on_stop_timer_closed);
     pool_destroy(f->pool, on_part_closed, f);
@@ -203,6 +204,7 @@ void fleet_destroy(struct fleet *f)
     if (f == NULL || !f->left) {
         return; /* callbacks still refer to us, and the process is about to exit */
     }
+    journal_finish(&f->host.journal);
     free(f->host.worker_path);
     free(f->host.agent_path);
     free(f);

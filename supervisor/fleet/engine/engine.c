@@ -188,6 +188,11 @@ bool engine_is_silent(const struct engine *e, const char *backend, const char *i
     return spoken_has(&e->silent, backend, image);
 }
 
+const struct engine_choice *engine_chosen(const struct engine *e)
+{
+    return e->known ? &e->choice : NULL;
+}
+
 const char *engine_backend(const struct engine *e)
 {
     size_t last = e->candidate_count - 1;

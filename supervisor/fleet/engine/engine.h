@@ -78,6 +78,10 @@ struct engine_rank engine_rank(const char *backend, const struct msg_probed *pro
  * it has the same backend and applies more limits. */
 bool engine_is_better(const struct engine_rank *one, const struct engine_rank *than);
 
+/* The choice of the last probe that found one; NULL: there was none, or it is doubted. Borrowed
+ * until the next probe. */
+const struct engine_choice *engine_chosen(const struct engine *e);
+
 /* The backend of sandboxes without a record, as far as the configuration tells. */
 const char *engine_backend(const struct engine *e);
 

@@ -16,6 +16,7 @@
 #include "common/view.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/deferred.h"
+#include "supervisor/fleet/host/journal.h"
 
 struct config;
 struct executions;
@@ -34,6 +35,9 @@ struct fleet_host {
     struct executions *executions;     /* of the calls, which create and free it */
     const struct fleet_events *events; /* NULL: no observer */
     void *events_arg;
+    struct journal journal;
+    fleet_instance_fn opened; /* NULL: nobody is told; see fleet_on_instance() */
+    void *opened_arg;
     fleet_install_fn install; /* NULL: nobody installs; see fleet_on_install() */
     void *install_arg;
     struct view_list runners; /* for the agents; see fleet_set_runners() */

@@ -52,6 +52,7 @@ struct fleet_info sandbox_info(const struct sandbox *s)
     enum sandbox_state state = sandbox_state(s);
     struct fleet_info info = {
         .id = s->id,
+        .owner = s->owner,
         .name = s->name,
         .backend = s->backend != NULL ? s->backend : "",
         .runtime = s->runtime != NULL ? s->runtime : "",

@@ -79,10 +79,23 @@ static void count_adoption(enum sandbox_state next)
     }
 }
 
+/* What is in the pool, and installers, are nobody's business. */
+static void note_state(struct sandbox *s, const char *cause)
+{
+    char what[FLEET_ID_SIZE];
+    snprintf(what, sizeof(what), "sandbox.%s", sm_name(&s->sm));
+    if (!sandbox_is_installer(s) && !sandbox_is_entry(s)) {
+        const struct fleet_note note = {
+            .what = what, .owner = s->owner, .sandbox = s->id, .text = cause};
+        journal_add(&s->host->journal, &s->host->deferred, &note);
+    }
+}
+
 void sandbox_set_state(struct sandbox *s, enum sandbox_state next, const char *cause)
 {
     const char *left = sm_move(&s->sm, next);
     check_calls_if_recovering(s);
+    note_state(s, cause);
     /* CLOSING was told, with its cause, and what goes wrong after it has lines of its own */
     log_line(next == SANDBOX_CLOSED || next == SANDBOX_LEFT ? LOG_DEBUG : LOG_INFO,
              "sandbox %s -> %s: %s sandbox=%s pid=%d gen=%" PRIu64, left, sm_name(&s->sm), cause,

@@ -82,6 +82,7 @@ static struct fleet_info info_of(const struct fake_sandbox *s)
 {
     return (struct fleet_info){
         .id = s->id,
+        .owner = s->owner,
         .name = s->name,
         .backend = "fake",
         .runtime = "",
@@ -360,7 +361,7 @@ void fleet_list(struct fleet *f, const char *owner,
                 void (*each)(void *arg, const struct fleet_info *info), void *arg)
 {
     for (size_t i = 0; i < f->sandbox_count; i++) {
-        if (f->sandboxes[i].open && strcmp(f->sandboxes[i].owner, owner) == 0) {
+        if (f->sandboxes[i].open && (owner == NULL || strcmp(f->sandboxes[i].owner, owner) == 0)) {
             struct fleet_info info = info_of(&f->sandboxes[i]);
             each(arg, &info);
         }
