@@ -22,7 +22,8 @@
 
 /* Replacing bytes by U+FFFD makes a text at most three times as long; budgets are well below
  * this. */
-#define TEXT_MAX_BYTES (4u << 20)
+#define TEXT_MAX_BYTES  (4u << 20)
+#define WORDS_MAX_BYTES 8192
 
 void result_init(struct result *r)
 {
@@ -44,6 +45,19 @@ void result_put(cJSON *object, const char *key, cJSON *owned_value)
 void result_put_text(cJSON *object, const char *key, const char *text)
 {
     result_put(object, key, cJSON_CreateString(text));
+}
+
+cJSON *result_words(const char *words)
+{
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, WORDS_MAX_BYTES);
+    text_add(&text, view_of(words), WORDS_MAX_BYTES / 4, false);
+    return cJSON_CreateString(text_cstr(&text));
+}
+
+void result_put_words(cJSON *object, const char *key, const char *words)
+{
+    result_put(object, key, result_words(words));
 }
 
 void result_put_int(cJSON *object, const char *key, int64_t value)

@@ -70,6 +70,10 @@ cJSON *result_put_object(cJSON *object, const char *key);
 cJSON *result_put_array(cJSON *object, const char *key);
 void result_put(cJSON *object, const char *key, cJSON *owned_value);
 
+/* A text of another process, whatever bytes it sent: valid UTF-8, and cut at 2 KiB. */
+cJSON *result_words(const char *words);
+void result_put_words(cJSON *object, const char *key, const char *words);
+
 /* Makes it the result of a failed call: error{code,message,hint}. `code` is from ERR_LIST, with
  * either sign; the texts may be any bytes; if hint is NULL or empty, the usual one of the code is
  * used. Replaces all that the result held. */

@@ -18,8 +18,7 @@
 #include "supervisor/base/share.h"
 #include "supervisor/results/result.h"
 
-#define WORDS_MAX_BYTES 8192
-#define WORDS_MAX       64 /* items of a list */
+#define WORDS_MAX 64 /* items of a list */
 
 /* Chooses an image by reference. Whether there is an engine for it is checked when the sandbox is
  * created. */
@@ -144,25 +143,11 @@ void sandbox_choice_finish(struct sandbox_choice *choice)
     args_list_finish(&choice->shares);
 }
 
-/* Makes a worker's text short and valid UTF-8, whatever the worker sent. */
-static cJSON *clean(const char *words)
-{
-    CLEANUP_BUF struct buf text;
-    buf_init(&text, WORDS_MAX_BYTES);
-    text_add(&text, view_of(words), WORDS_MAX_BYTES / 4, false);
-    return cJSON_CreateString(text_cstr(&text));
-}
-
-static void put_clean(cJSON *object, const char *key, const char *words)
-{
-    result_put(object, key, clean(words));
-}
-
 static void put_strings(cJSON *object, const char *key, const char *const *texts, size_t count)
 {
     cJSON *array = result_put_array(object, key);
     for (size_t i = 0; i < count && i < WORDS_MAX; i++) {
-        cJSON_AddItemToArray(array, clean(texts[i]));
+        cJSON_AddItemToArray(array, result_words(texts[i]));
     }
 }
 
@@ -174,20 +159,20 @@ static void put_shares(cJSON *object, const struct view_list *shares)
         CLEANUP_FREE char *text =
             alloc_printf("/shared/%.*s (%s)", VIEW_ARG(shares->items[i + 1]),
                          view_is(shares->items[i + 2], "rw") ? "writable" : "read-only");
-        cJSON_AddItemToArray(array, clean(text));
+        cJSON_AddItemToArray(array, result_words(text));
     }
 }
 
 void sandbox_json_put_info(cJSON *object, const struct fleet_info *info)
 {
     result_put_text(object, "sandbox_id", info->id);
-    put_clean(object, "name", info->name);
-    put_clean(object, "backend", info->backend);
-    put_clean(object, "runtime", info->runtime);
-    put_clean(object, "image", info->image);
-    put_clean(object, "state", info->state);
+    result_put_words(object, "name", info->name);
+    result_put_words(object, "backend", info->backend);
+    result_put_words(object, "runtime", info->runtime);
+    result_put_words(object, "image", info->image);
+    result_put_words(object, "state", info->state);
     if (info->reason[0] != '\0') {
-        put_clean(object, "reason", info->reason);
+        result_put_words(object, "reason", info->reason);
     }
     put_strings(object, "languages", info->languages, info->language_count);
     cJSON *limits = result_put_object(object, "limits");
@@ -201,7 +186,7 @@ void sandbox_json_put_info(cJSON *object, const struct fleet_info *info)
     result_put_number(limits, "lifetime_seconds", (double)info->lifetime_ms / 1000.0);
     put_strings(limits, "unapplied", info->unapplied, info->unapplied_count);
     result_put_text(object, "network", info->network);
-    put_clean(object, "workspace", info->workspace);
+    result_put_words(object, "workspace", info->workspace);
     put_shares(object, &info->shares);
     result_put_time(object, "created_at", info->created_wall_ms);
     result_put_time(object, "expires_at", info->expires_wall_ms);
@@ -232,7 +217,7 @@ cJSON *sandbox_json_execution(const struct fleet_outcome *o)
                                                  : "running";
     result_put_text(row, "execution_id", o->op);
     result_put_text(row, "status", status);
-    put_clean(row, "language", o->language);
+    result_put_words(row, "language", o->language);
     result_put_time(row, "started_at", o->started_wall_ms);
     result_put_number(row, "duration_ms", (double)o->duration_us / 1000.0);
     return row;
