@@ -35,6 +35,9 @@ struct web_tls;
 int web_sockets_open(const char *address, uint16_t port, bool tls, int fds[WEB_SOCKETS_MAX],
                      char **ret_url, struct err *err) WARN_UNUSED;
 
+/* Whether the process that has connected to a unix socket of ours is this user's, or root's. */
+bool web_socket_is_of_user(int fd);
+
 /* The peer of a connection: a text for the log, and the key by which connections are counted. */
 struct web_peer {
     char text[WEB_PEER_SIZE];

@@ -213,6 +213,11 @@ static bool accept_one(struct web_listener *l, int fd)
     struct sockaddr_storage address = {0};
     socklen_t len = sizeof(address);
     int got = accept4(fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (got >= 0 && l->config.unix_fd != 0 && !web_socket_is_of_user(got)) {
+        log_warn("control socket: a process of another user was turned away");
+        close(got);
+        return true;
+    }
     if (got >= 0) {
         web_connection_add(l, got, (struct sockaddr *)&address, len);
         return true;
@@ -350,7 +355,9 @@ static void init_handles(struct web_listener *l)
         uv_poll_init(l->loop, &s->poll, s->fd);
         s->poll.data = s;
         s->listener = l;
-        notice_dead_peers(l, s->fd);
+        if (l->config.unix_fd == 0) {
+            notice_dead_peers(l, s->fd);
+        }
     }
 }
 
@@ -369,6 +376,13 @@ static int open_parts(struct web_listener *l, struct err *err)
         }
     }
     if (rc < 0) {
+        return rc;
+    }
+    if (config->unix_fd != 0) {
+        l->url = alloc_strdup("http://localhost");
+        l->sockets[0].fd = config->unix_fd;
+        rc = start_daemon(l, err);
+        l->socket_count = rc == 0 ? 1 : 0; /* before that the descriptor is the caller's */
         return rc;
     }
     int fds[WEB_SOCKETS_MAX];
@@ -390,7 +404,7 @@ int web_listener_open(uv_loop_t *loop, const struct web_listener_config *config,
     l->loop = loop;
     l->refs = 1;
     l->config = *config;
-    l->config.address = alloc_strdup(config->address);
+    l->config.address = config->address != NULL ? alloc_strdup(config->address) : NULL;
     l->config.cert_file = config->cert_file != NULL ? alloc_strdup(config->cert_file) : NULL;
     l->config.key_file = config->key_file != NULL ? alloc_strdup(config->key_file) : NULL;
     if (config->max_bodies_bytes == 0) {

@@ -27,8 +27,11 @@ struct web_exchange;
 struct web_listener;
 
 struct web_listener_config {
-    const char *address;              /* "127.0.0.1", "::1", "0.0.0.0", a name */
-    uint16_t port;                    /* 0: any free one */
+    const char *address; /* "127.0.0.1", "::1", "0.0.0.0", a name */
+    uint16_t port;       /* 0: any free one */
+    /* Instead of an address: a unix socket that listens, whose descriptor the listener owns once it
+     * was opened. Only processes of this user, and root's, are served. 0: none. */
+    int unix_fd;
     const char *cert_file, *key_file; /* PEM; NULL: no TLS */
     size_t max_connections;           /* one address that is not loopback gets a quarter of it */
     size_t max_body_bytes;

@@ -136,6 +136,14 @@ int web_sockets_open(const char *address, uint16_t port, bool tls, int fds[WEB_S
     return count;
 }
 
+bool web_socket_is_of_user(int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
 static void peer_ip4(struct web_peer *peer, const void *ip)
 {
     memcpy(peer->key, ip, 4);
