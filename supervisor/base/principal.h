@@ -29,6 +29,7 @@ struct principal {
     uint64_t number; /* the same for the same name, else almost certainly another one; never 0 */
     struct principal_limits limits;
     enum principal_metrics metrics; /* NO at first */
+    bool admin;                     /* it may use the control API, which is about everybody */
     size_t calls;                   /* in flight */
     size_t kept;                    /* bytes of its requests that have not ended */
     bool revoked; /* its token was removed from the file: its requests are refused */

@@ -28,6 +28,7 @@
 #include "proto/exit_codes.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/compat/profile.h"
+#include "supervisor/control/control.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/front/app.h"
 #include "supervisor/front/file_source.h"
@@ -58,6 +59,7 @@ struct serve {
     struct links *links;             /* NULL: no HTTP */
     struct file_source *file_source; /* NULL: no HTTP */
     struct mcp_server *server;
+    struct control *control;
     struct serve_stdio *stdio; /* NULL: not used */
     struct serve_http *http;   /* NULL: not used */
     unsigned open_fronts;
@@ -112,7 +114,9 @@ static void on_fleet_down(void *arg)
     uint64_t passed_ms = uv_now(&s->loop) - s->stopping_ms;
     uint64_t flush_ms = passed_ms + FLUSH_MS < FLUSH_END_MS ? FLUSH_END_MS - passed_ms : FLUSH_MS;
     set_state(s, SERVE_FLUSHING, "no sandbox is ours any more");
-    s->open_fronts = (s->stdio != NULL ? 1u : 0u) + (s->http != NULL ? 1u : 0u);
+    s->open_fronts = 1 + (s->stdio != NULL ? 1u : 0u) + (s->http != NULL ? 1u : 0u);
+    control_close(s->control, flush_ms, on_front_closed,
+                  s); /* before HTTP, which has its streams */
     if (s->traces != NULL) {
         s->open_fronts++;
         traces_close(s->traces, on_traces_closed, s);
@@ -139,6 +143,7 @@ static void stop_serve(struct serve *s, enum fleet_end end, const char *why)
     if (s->http != NULL) {
         serve_http_quiesce(s->http);
     }
+    control_quiesce(s->control);
     mcp_server_stop(s->server);
     app_stop(s->app);
     fleet_shutdown(s->fleet, end, on_fleet_down, s);
@@ -242,6 +247,16 @@ static void watch_signals(struct serve *s)
     }
 }
 
+/* A server over HTTP is no throw-away copy, and can be steered before its first sandbox. If this
+ * fails, the first session tells why. */
+static void open_instance_early(struct fleet *fleet)
+{
+    struct err err = ERR_INIT;
+    if (fleet_open_instance(fleet, &err) < 0) {
+        log_debug("no instance yet: %s", err.text);
+    }
+}
+
 static int start_serve(struct serve *s, const struct config *config, struct err *err)
 {
     static const struct serve_stdio_events events = {on_ended, on_transport_broken, on_answered};
@@ -254,8 +269,8 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
         return -err->code;
     }
     s->fleet = fleet_create(&s->loop, config);
+    CLEANUP_FREE char *url = s->http != NULL ? serve_http_url(s->http) : NULL;
     if (s->http != NULL) {
-        CLEANUP_FREE char *url = serve_http_url(s->http);
         s->links = links_create(s->fleet, url, config->link_s);
         s->file_source = file_source_create(s->fleet, s->links, config);
     }
@@ -265,10 +280,13 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
     app_set_traces(s->app, s->traces);
     s->server = mcp_server_create(&s->loop, app_mcp(s->app));
     app_announce(s->app, s->server); /* before the first sandbox, which may be adopted */
+    const struct control_setup setup = {&s->loop, config, s->fleet, url};
+    s->control = control_create(&setup);
     fleet_adopt(s->fleet);
     if (s->http != NULL) {
+        open_instance_early(s->fleet);
         const struct files_source files = file_source_table(s->file_source);
-        serve_http_start(s->http, s->server, s->fleet, s->app, &files);
+        serve_http_start(s->http, s->server, s->fleet, s->app, s->control, &files);
     }
     return s->stdio != NULL
                ? serve_stdio_open(s->stdio, &s->loop, config, s->server, &events, s, err)
@@ -324,6 +342,7 @@ static void run_serve(struct serve *s)
     audit_close(STEAL_PTR(s->audit));
     if (over && uv_loop_close(&s->loop) == 0) {
         app_destroy(s->app);
+        control_destroy(s->control);
         fleet_destroy(s->fleet);
         languages_destroy(s->languages);
         serve_http_free(s->http);

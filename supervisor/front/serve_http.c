@@ -15,6 +15,7 @@
 #include "proto/limits.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/fleet/fleet.h"
+#include "supervisor/front/control_page.h"
 #include "supervisor/front/metrics_page.h"
 #include "supervisor/front/serve_internal.h"
 #include "supervisor/web/auth/auth.h"
@@ -36,6 +37,7 @@ struct serve_http {
     struct files_endpoint *files;
     const struct app *app;
     struct fleet *fleet; /* from serve_http_start() */
+    struct control *control;
     bool quiet, closing;
     uint64_t flush_ms;
     void (*closed)(void *arg);
@@ -58,6 +60,8 @@ static void on_handle(void *arg, struct web_exchange *x)
     } else if (metrics_page_has(web_path(x))) {
         const struct metrics_page page = {h->auth, h->fleet, h->app};
         metrics_page_handle(&page, x);
+    } else if (control_page_has(web_path(x))) {
+        control_page_handle(h->auth, h->control, x);
     } else {
         mcp_endpoint_handle(h->endpoint, x);
     }
@@ -164,7 +168,8 @@ static void share_fleet(struct serve_http *h)
 }
 
 void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fleet *fleet,
-                      const struct app *app, const struct files_source *files)
+                      const struct app *app, struct control *control,
+                      const struct files_source *files)
 {
     struct url url;
     CLEANUP_FREE char *path =
@@ -185,6 +190,7 @@ void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fl
     h->files = files_endpoint_create(files);
     h->fleet = fleet;
     h->app = app;
+    h->control = control;
     share_fleet(h);
     /* Not a log line: scripts wait for it at every log level. */
     fprintf(stderr, "cloister: listening on %s/mcp\n", web_listener_url(h->listener));

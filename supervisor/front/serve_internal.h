@@ -15,6 +15,7 @@
 #include "supervisor/base/config.h"
 
 struct app;
+struct control;
 struct files_source;
 struct fleet;
 struct mcp_server;
@@ -56,10 +57,11 @@ struct serve_http *serve_http_open(uv_loop_t *loop, const struct config *config,
 char *serve_http_url(const struct serve_http *h);
 
 /* Starts to serve, and prints the URL to stderr. `fleet` has the key of session ids, and figures
- * for the page of metrics, as `app` has; both are borrowed until serve_http_close() has called
- * back. `files` is the source of files for links, copied. */
+ * for the page of metrics, as `app` has; `control` answers below /api/. All are borrowed until
+ * serve_http_close() has called back. `files` is the source of files for links, copied. */
 void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fleet *fleet,
-                      const struct app *app, const struct files_source *files);
+                      const struct app *app, struct control *control,
+                      const struct files_source *files);
 
 /* SIGHUP: reads tokens and certificates again. An error is logged and changes nothing. */
 void serve_http_reload(struct serve_http *h);

@@ -63,8 +63,10 @@ ROOMS = {
     "supervisor/resources": BELOW + " common/io supervisor/base supervisor/fleet supervisor/links supervisor/results supervisor/mcp supervisor/mcp/wire",
     "supervisor/tools": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/web/http",
     "supervisor/compat": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/tools supervisor/web/http",
+    # what operators ask of a server; views are those of the tools
+    "supervisor/control": BELOW + " common/io supervisor/base supervisor/fleet supervisor/results supervisor/tools supervisor/web/http",
     "supervisor/front": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
-    " supervisor/audit supervisor/traces supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
+    " supervisor/audit supervisor/traces supervisor/control supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
     "supervisor/cli": BELOW + " common/kernel common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth",
     "supervisor": BELOW + " supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",
 }
@@ -101,6 +103,7 @@ LIBRARIES = {
     "supervisor/resources": JSON,
     "supervisor/tools": JSON,
     "supervisor/compat": JSON,
+    "supervisor/control": BOTH,
     "supervisor/front": BOTH,
     "supervisor/cli": BOTH,
 }

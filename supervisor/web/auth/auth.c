@@ -181,6 +181,7 @@ int web_auth_create(uv_loop_t *loop, const struct config *config, struct web_aut
     if (a->tokens == NULL && a->introspect == NULL) {
         a->local = principal_create("local", &a->limits);
         a->local->metrics = PRINCIPAL_METRICS_YES; /* there is nobody else */
+        a->local->admin = true;
     }
     uv_idle_init(loop, &a->end);
     a->end.data = a;

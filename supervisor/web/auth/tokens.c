@@ -18,7 +18,7 @@
 
 #define DIGEST_PREFIX "sha256:"
 #define HEX_DIGITS    ((size_t)WEB_DIGEST_BYTES * 2)
-#define WORDS_MAX     8
+#define WORDS_MAX     9
 #define NEVER_MS      UINT64_MAX
 #define LIMIT_MAX     UINT32_MAX
 #define DAY_MS        (UINT64_C(86400) * 1000)
@@ -252,11 +252,23 @@ static int read_metrics(struct reader *r, struct holder *h, const char *text, st
     return 0;
 }
 
+static int read_admin(struct reader *r, struct holder *h, const char *text, struct err *err)
+{
+    if (strcmp(text, "yes") != 0) {
+        return bad(r, err,
+                   "expected admin=yes, which lets a principal see and stop what others have; "
+                   "without it he may not");
+    }
+    h->principal->admin = true;
+    return 0;
+}
+
 static int read_option(struct reader *r, struct holder *h, struct token *token, const char *word,
                        struct err *err)
 {
     static const char expires[] = "expires=";
     static const char metrics[] = "metrics=";
+    static const char admin[] = "admin=";
     for (int key = 0; key < LIMIT_KEY_COUNT; key++) {
         size_t len = strlen(limit_keys[key]);
         if (strncmp(word, limit_keys[key], len) == 0) {
@@ -266,10 +278,13 @@ static int read_option(struct reader *r, struct holder *h, struct token *token, 
     if (strncmp(word, metrics, strlen(metrics)) == 0) {
         return read_metrics(r, h, word + strlen(metrics), err);
     }
+    if (strncmp(word, admin, strlen(admin)) == 0) {
+        return read_admin(r, h, word + strlen(admin), err);
+    }
     if (strncmp(word, expires, strlen(expires)) != 0) {
         return bad(r, err,
                    "behind the token may stand sandboxes=N, memory_mb=N, calls=N, metrics=yes, "
-                   "metrics=only and expires=DATE");
+                   "metrics=only, admin=yes and expires=DATE");
     }
     if (token->expires_ms != NEVER_MS || !read_date(word + strlen(expires), &token->expires_ms)) {
         return bad(r, err,
@@ -329,7 +344,7 @@ static int read_line(struct reader *r, char *line, struct err *err)
     if (count < 2 || count > WORDS_MAX) {
         return bad(r, err,
                    "expected NAME TOKEN [sandboxes=N] [memory_mb=N] [calls=N] "
-                   "[metrics=yes|only] [expires=DATE]");
+                   "[metrics=yes|only] [admin=yes] [expires=DATE]");
     }
     struct holder *h = need_holder(r, words[0]);
     int rc = read_token(r, words[1], &token, err);
@@ -474,6 +489,7 @@ void tokens_replace(struct tokens *old, struct tokens *fresh,
             struct principal *successor = fresh->holders[at].principal;
             p->limits = successor->limits;
             p->metrics = successor->metrics;
+            p->admin = successor->admin;
             fresh->holders[at].principal = principal_hold(p);
             principal_release(successor);
         } else {

@@ -3,11 +3,11 @@
  *
  * Text. A line is empty, a comment (# at its beginning), or
  *
- *   NAME TOKEN [sandboxes=N] [memory_mb=N] [calls=N] [metrics=yes|only] [expires=DATE]
+ *   NAME TOKEN [sandboxes=N] [memory_mb=N] [calls=N] [metrics=yes|only] [admin=yes] [expires=DATE]
  *
- * Several lines may have one NAME: then each of the tokens is good. Limits, and who may read
- * /metrics, stand in one of the lines, or are the same in all. A missing limit is that of the
- * configuration.
+ * Several lines may have one NAME: then each of the tokens is good. Limits, who may read /metrics
+ * and who may use the control API stand in one of the lines, or are the same in all. A missing
+ * limit is that of the configuration.
  *
  * Only digests are kept. An error names the line and never a word of it: it might be a token that
  * stands in the wrong place.

@@ -1,0 +1,145 @@
+/*
+ * What the files of the control API share.
+ */
+#ifndef CLOISTER_SUPERVISOR_CONTROL_INTERNAL_H
+#define CLOISTER_SUPERVISOR_CONTROL_INTERNAL_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "common/err.h"
+#include "supervisor/control/control.h"
+#include "supervisor/fleet/fleet.h"
+#include "supervisor/web/http/exchange.h"
+
+#define CONTROL_API          1 /* in every path: /v1/ */
+#define CONTROL_JSON         "application/json"
+#define CONTROL_LINES        "application/x-ndjson"
+#define CONTROL_QUEUE        (256u << 10) /* bytes that wait for one reader of a stream */
+#define CONTROL_WATCHERS_MAX 64           /* of events, and followers of logs: as many of each */
+
+struct control_socket;
+struct follower;
+struct watcher;
+
+struct control {
+    uv_loop_t *loop;
+    const struct config *config;
+    struct fleet *fleet;
+    char *url; /* NULL: no HTTP */
+    char *dir; /* of the instance; NULL: it has none yet */
+    uint64_t started_wall_ms;
+    struct control_socket *socket; /* NULL: none */
+    TAILQ_HEAD(, watcher) watchers;
+    size_t watcher_count;
+    size_t follower_count;
+    bool quiet; /* the server ends: streams end with what there is */
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* ---- routes.c ---- */
+
+/* `name` is what stands at the * of the path, "" without one; borrowed during the call. */
+struct control_route {
+    const char *method, *path;
+    void (*run)(struct control *c, struct web_exchange *x, const char *name);
+    const char *about;
+};
+extern const struct control_route control_routes[];
+extern const size_t control_route_count;
+
+/* ---- answer.c ---- */
+
+/* Ends the exchange with an object, which it frees. */
+void control_answer(struct web_exchange *x, int status, cJSON *owned);
+
+/* Ends it with an error: `code` is of ERR_LIST, with either sign; `hint` may be NULL or "". */
+void control_fail(struct web_exchange *x, int code, const char *message, const char *hint);
+
+/* Writes an object, which it frees, as a line of a stream. */
+void control_write_line(struct web_exchange *x, cJSON *owned);
+
+/* Whether the query has this word as yes: "1", "yes", "true", or nothing behind it. */
+bool control_asks_for(const struct web_exchange *x, const char *name);
+
+/* A number of the query, `usual` if it is not there; false: it is no number up to `max`, and the
+ * exchange was answered. */
+bool control_number(struct web_exchange *x, const char *name, uint64_t usual, uint64_t max,
+                    uint64_t *ret);
+
+/* ---- body.c ---- */
+
+enum control_type { CONTROL_TEXT, CONTROL_UINT, CONTROL_BOOL, CONTROL_TEXTS };
+
+/* What a body may have; a NULL name ends the list. */
+struct control_member {
+    const char *name;
+    enum control_type type;
+};
+
+/* The body, checked, for the caller to free; none is an empty object. False: the exchange was
+ * answered. */
+bool control_body(struct web_exchange *x, const struct control_member *members, cJSON **ret);
+
+/* 0 if it is not there. */
+uint64_t control_uint(const cJSON *body, const char *name);
+
+/* ---- views.c: the objects of the API ---- */
+
+cJSON *control_sandbox(const struct fleet_info *info);
+cJSON *control_worker(const struct fleet_info *info);
+/* A row of a list. */
+cJSON *control_execution(const struct fleet_outcome *outcome);
+/* All of one: with its output if `with_output`. */
+cJSON *control_execution_whole(const struct fleet_outcome *outcome, bool with_output);
+cJSON *control_note(const struct fleet_note *note);
+
+/* Whether it is over for its owner, and only our cleanup is left. */
+bool control_is_ending(const struct fleet_info *info);
+
+/* ---- sandboxes.c ---- */
+
+/* Finds a sandbox; false: there is none, and the exchange was answered. */
+bool control_find_sandbox(struct control *c, struct web_exchange *x, const char *name,
+                          char ret_id[FLEET_ID_SIZE]);
+
+/* ---- the handlers, each of one row or a few ---- */
+
+void control_get_index(struct control *c, struct web_exchange *x, const char *name);
+void control_get_version(struct control *c, struct web_exchange *x, const char *name);
+void control_get_status(struct control *c, struct web_exchange *x, const char *name);
+void control_list_sandboxes(struct control *c, struct web_exchange *x, const char *name);
+void control_get_sandbox(struct control *c, struct web_exchange *x, const char *name);
+void control_delete_sandbox(struct control *c, struct web_exchange *x, const char *name);
+void control_stop_sandbox(struct control *c, struct web_exchange *x, const char *name);
+void control_list_workers(struct control *c, struct web_exchange *x, const char *name);
+void control_list_executions(struct control *c, struct web_exchange *x, const char *name);
+void control_get_execution(struct control *c, struct web_exchange *x, const char *name);
+void control_stop_execution(struct control *c, struct web_exchange *x, const char *name);
+void control_get_logs(struct control *c, struct web_exchange *x, const char *name);
+void control_make_sandbox(struct control *c, struct web_exchange *x, const char *name);
+void control_exec(struct control *c, struct web_exchange *x, const char *name);
+void control_write_stdin(struct control *c, struct web_exchange *x, const char *name);
+void control_read_file(struct control *c, struct web_exchange *x, const char *name);
+void control_write_file(struct control *c, struct web_exchange *x, const char *name);
+void control_get_events(struct control *c, struct web_exchange *x, const char *name);
+
+/* ---- events.c ---- */
+
+void control_watch(struct control *c);
+void control_end_watchers(struct control *c);
+
+/* ---- socket.c ---- */
+
+/* Listens in the directory of the instance. NULL if that fails, which is logged. */
+struct control_socket *control_socket_open(struct control *c);
+void control_socket_quiesce(struct control_socket *s);
+/* `closed` is called when it is freed. */
+void control_socket_close(struct control_socket *s, uint64_t flush_ms, void (*closed)(void *arg),
+                          void *arg);
+
+#endif
