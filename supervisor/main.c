@@ -24,6 +24,7 @@
 #include "supervisor/cli/demo.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/cli/token.h"
+#include "supervisor/commands/commands.h"
 #include "supervisor/fleet/state/sweeper.h"
 #include "supervisor/front/serve.h"
 
@@ -38,12 +39,17 @@ static void print_help(void)
         "  cloister doctor [options]   find out what can isolate sandboxes here, and what is "
         "missing\n"
         "  cloister demo [options]     start a server and show what it does, step by step\n"
-        "  cloister token NAME         make a bearer token for the file of --tokens\n"
-        "  cloister --help             this text\n"
-        "  cloister --version          version\n"
-        "\n"
-        "Options, with their defaults in brackets:\n",
+        "  cloister token NAME         make a bearer token for the file of --tokens\n",
         CLOISTER_VERSION);
+    commands_print_help();
+    printf("  cloister --help             this text\n"
+           "  cloister --version          version\n"
+           "\n"
+           "ps and the commands below it are for running servers of this user, or that of "
+           "--instance.\n"
+           "Tables become lines of JSON with --format json.\n"
+           "\n"
+           "Options, with their defaults in brackets:\n");
     options_print_help();
     printf("\n"
            "To use it from an MCP client, put this into the client's configuration:\n"
@@ -63,10 +69,13 @@ static int usage_error(const char *fmt, ...)
     return EXIT_CODE_USAGE;
 }
 
-/* Help and version win wherever they stand. */
+/* Help and version win wherever they stand among our own words: "cloister exec NAME ls --help" asks
+ * another program. */
 static bool asked_for(int argc, char **argv, const char *name, const char *letter)
 {
-    for (int i = 1; i < argc; i++) {
+    int end = 1 + config_options_end(argc - 1, argv + 1);
+    bool passes_on = end < argc && command_passes_on(argv[end]);
+    for (int i = 1; i < (passes_on && end + 2 < argc ? end + 2 : argc); i++) {
         if (strcmp(argv[i], name) == 0 || strcmp(argv[i], letter) == 0) {
             return true;
         }
@@ -143,10 +152,12 @@ static int unknown_command(const char *command)
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         near_try(&near, commands[i]);
     }
-    return usage_error(
-        "unknown command %.64s: %s%s%sexpected doctor, demo, token, or none to serve", command,
-        near.best != NULL ? "did you mean " : "", near.best != NULL ? near.best : "",
-        near.best != NULL ? "? " : "");
+    for (size_t i = 0; command_name(i) != NULL; i++) {
+        near_try(&near, command_name(i));
+    }
+    return usage_error("unknown command %.64s: %s%s%scloister --help lists them; none serves",
+                       command, near.best != NULL ? "did you mean " : "",
+                       near.best != NULL ? near.best : "", near.best != NULL ? "? " : "");
 }
 
 /* argv[at] is the command; options may stand on either side of it. */
@@ -203,6 +214,11 @@ int main(int argc, char **argv)
 
     struct config config;
     int used = config_options_end(argc - 1, argv + 1);
+    const struct command *steering = used < argc - 1 ? command_find(argv[1 + used]) : NULL;
+    if (steering != NULL) {
+        memmove(&argv[1 + used], &argv[2 + used], (size_t)(argc - 1 - used) * sizeof(*argv));
+        return command_run(steering, used, argc - 2, argv + 1);
+    }
     if (used < argc - 1) {
         return run_command(argc, argv, 1 + used);
     }

@@ -176,16 +176,6 @@ static int set_option(struct config *c, const struct option *o, const char *valu
 
 /* ---- sources -------------------------------------------------------------------------------- */
 
-static const struct option *find_option(const char *name, size_t len)
-{
-    for (size_t i = 0; i < option_count; i++) {
-        if (strlen(options[i].name) == len && strncmp(options[i].name, name, len) == 0) {
-            return &options[i];
-        }
-    }
-    return NULL;
-}
-
 static int read_env(struct config *c, const struct option *o, const char *name, struct err *err)
 {
     const char *value = getenv(name);
@@ -202,8 +192,7 @@ static int read_environment(struct config *c, struct err *ret_type, struct err *
      * server, to a value that we do not know, so our own name takes precedence. */
     const char *own = getenv("CLOISTER_BACKEND");
     if (own == NULL || own[0] == '\0') {
-        err_ignore(
-            read_env(c, find_option("backend", strlen("backend")), INTERPRETER_TYPE, ret_type));
+        err_ignore(read_env(c, option_find(view_of("backend")), INTERPRETER_TYPE, ret_type));
     }
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < option_count; i++) {
@@ -232,7 +221,7 @@ static void take_foreign_address(struct config *c)
  * the operator gives another time. */
 static int choose_ttl(struct config *c, struct err *err)
 {
-    const struct option *o = find_option("ttl-seconds", strlen("ttl-seconds"));
+    const struct option *o = option_find(view_of("ttl-seconds"));
     if (c->ttl_s != 0) {
         return 0;
     }
@@ -257,7 +246,8 @@ static int read_argument(struct config *c, int argc, char **argv, int *at, bool 
     const char *word = argv[(*at)++];
     const char *equals = strchr(word, '=');
     size_t len = equals != NULL ? (size_t)(equals - word) : strlen(word);
-    const struct option *o = strncmp(word, "--", 2) == 0 ? find_option(word + 2, len - 2) : NULL;
+    const struct option *o =
+        strncmp(word, "--", 2) == 0 ? option_find(view_bytes(word + 2, len - 2)) : NULL;
     if (o == NULL) {
         struct near_word near;
         near_begin(&near, view_bytes(word + strspn(word, "-"), len - strspn(word, "-")));
@@ -362,7 +352,7 @@ int config_options_end(int argc, char **argv)
         const char *word = argv[at++];
         bool has_value = strchr(word, '=') != NULL;
         const struct option *o =
-            strncmp(word, "--", 2) == 0 ? find_option(word + 2, strlen(word + 2)) : NULL;
+            strncmp(word, "--", 2) == 0 ? option_find(view_of(word + 2)) : NULL;
         if (o != NULL && o->type != OPTION_FLAG && !has_value && at < argc) {
             at++;
         }
@@ -374,7 +364,7 @@ int config_options_end(int argc, char **argv)
 static bool is_backend_given(const bool *given)
 {
     const char *own = getenv("CLOISTER_BACKEND");
-    return given[find_option("backend", strlen("backend")) - options] ||
+    return given[option_find(view_of("backend")) - options] ||
            (own != NULL && own[0] != '\0');
 }
 

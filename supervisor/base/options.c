@@ -253,6 +253,16 @@ static const struct {
     [OPTION_TOPIC_SERVER] = {"server", "this server"},
 };
 
+const struct option *option_find(struct view name)
+{
+    for (size_t i = 0; i < option_count; i++) {
+        if (view_is(name, options[i].name)) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
 bool option_is_text(const struct option *o)
 {
     return o->type == OPTION_TEXT || o->type == OPTION_CHOICE || o->type == OPTION_PATTERNS ||

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/view.h"
+
 enum option_type {
     OPTION_TEXT,
     OPTION_CHOICE,   /* one of `choices` */
@@ -51,6 +53,9 @@ struct option {
 /* Rows of one topic are adjacent. */
 extern const struct option options[];
 extern const size_t option_count;
+
+/* The option of this name, which has no dashes; NULL: there is none. */
+const struct option *option_find(struct view name);
 
 /* Whether its field is a text, which the configuration owns. */
 bool option_is_text(const struct option *o);

@@ -68,7 +68,9 @@ ROOMS = {
     "supervisor/front": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
     " supervisor/audit supervisor/traces supervisor/control supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
     "supervisor/cli": BELOW + " common/kernel common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth",
-    "supervisor": BELOW + " supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",
+    # clients of the control API, which know nothing of the server
+    "supervisor/commands": BELOW + " common/io supervisor/base supervisor/fleet/host",
+    "supervisor": BELOW + " supervisor/commands supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",
 }
 
 # The third-party libraries that a directory may use; none if it is not listed.
@@ -106,6 +108,7 @@ LIBRARIES = {
     "supervisor/control": BOTH,
     "supervisor/front": BOTH,
     "supervisor/cli": BOTH,
+    "supervisor/commands": BOTH,
 }
 
 # single files with narrower or wider rights than their directory: (our own headers, libraries)

@@ -1,0 +1,216 @@
+/*
+ * One request to a server, and a wait for its answer: a loop that lives as long as the request.
+ * That costs a moment each time, which a person does not notice, and leaves nothing to keep.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "common/alloc.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/io/http_client.h"
+#include "common/io/json.h"
+#include "supervisor/commands/internal.h"
+
+#define ANSWER_MAX_BYTES (64u << 20)
+#define LINE_MAX_BYTES   (4u << 20)
+#define DEPTH_MAX        64
+
+struct asking {
+    uv_loop_t loop;
+    struct http_client *client;
+    struct buf rest;     /* the beginning of a line */
+    server_line_fn line; /* NULL: the answer is one object, … */
+    FILE *bytes;         /* … or bytes that go there */
+    void *arg;
+    bool enough; /* `line` wants no more */
+    cJSON *answer;
+    int rc;
+    struct err err;
+};
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* Codes travel by their names, so the first of a name stands for all of them. */
+static int code_of_name(const char *name)
+{
+#define X(code, number, wire, text)                                                                \
+    if (name != NULL && strcmp(name, (wire)) == 0 && ERR_##code != ERR_INTERNAL) {                 \
+        return ERR_##code;                                                                         \
+    }
+    ERR_LIST(X)
+#undef X
+    return ERR_ENGINE;
+}
+
+int server_refusal(const cJSON *answer, int status, struct err *err)
+{
+    const cJSON *error = json_get(answer, "error");
+    const char *message = json_get_str(error, "message"), *hint = json_get_str(error, "hint");
+    if (message == NULL) {
+        return err_set(err, ERR_ENGINE, "the server answers with status %d", status);
+    }
+    return err_set(err, (enum err_code)code_of_name(json_get_str(error, "code")), "%s%s%s", message,
+                   hint != NULL ? "; " : "", hint != NULL ? hint : "");
+}
+
+static int take_answer(struct asking *a, const struct http_response *response)
+{
+    bool good = response->status >= 200 && response->status < 300;
+    if (good && (a->line != NULL || a->bytes != NULL)) {
+        return 0;
+    }
+    cJSON *answer = NULL;
+    int rc = json_parse(response->body.data, response->body.len, ANSWER_MAX_BYTES, DEPTH_MAX,
+                        &answer, NULL, &a->err);
+    if (!good) {
+        rc = server_refusal(rc == 0 ? answer : NULL, response->status, &a->err);
+        cJSON_Delete(answer);
+        return rc;
+    }
+    a->answer = answer;
+    return rc;
+}
+
+static void on_client_closed(void *arg)
+{
+    (void)arg; /* nothing is on the loop any more, so it ends */
+}
+
+static void on_asked(void *arg, int rc, const struct http_response *response, const struct err *err)
+{
+    struct asking *a = arg;
+    if (rc == 0) {
+        a->rc = take_answer(a, response);
+    } else if (!a->enough) {
+        a->err = *err;
+        a->rc = rc;
+    }
+    http_client_close(a->client, on_client_closed, NULL);
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+/* Calls `line` for each whole line; false: that is enough, or they are none of ours. */
+static bool cut_lines(struct asking *a)
+{
+    const uint8_t *end;
+    while (a->rest.len > 0 && (end = memchr(a->rest.data, '\n', a->rest.len)) != NULL) {
+        size_t len = (size_t)(end - a->rest.data);
+        cJSON *line = NULL;
+        struct err err = ERR_INIT;
+        bool goes_on = len == 0;
+        if (len > 0 && json_parse((const char *)a->rest.data, len, LINE_MAX_BYTES, DEPTH_MAX, &line,
+                                  NULL, &err) == 0) {
+            goes_on = a->line(a->arg, line);
+            a->enough = !goes_on;
+        }
+        cJSON_Delete(line);
+        buf_consume(&a->rest, len + 1);
+        if (!goes_on) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool on_answer_piece(void *arg, struct view piece)
+{
+    struct asking *a = arg;
+    if (a->bytes != NULL) {
+        return fwrite(piece.data, 1, piece.len, a->bytes) == piece.len;
+    }
+    return buf_add(&a->rest, piece.data, piece.len, NULL) == 0 && cut_lines(a);
+}
+
+struct http_endpoint server_endpoint(const struct server *server)
+{
+    return (struct http_endpoint){.name = server->name,
+                                  .base_url = "http://cloister",
+                                  .unix_socket = server->socket,
+                                  .verify = true};
+}
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+static int ask_and_wait(struct asking *a, const struct server *server, const char *method,
+                        const char *path, struct view body, struct err *err)
+{
+    const struct http_endpoint endpoint = server_endpoint(server);
+    bool streams = a->line != NULL || a->bytes != NULL;
+    const struct http_request request = {
+        .method = method,
+        .path = path,
+        .content_type = body.len > 0 ? "application/octet-stream" : NULL,
+        .body = body,
+        .total_ms = streams ? SERVER_STREAM_MS : SERVER_ANSWER_MS,
+        .max_bytes = ANSWER_MAX_BYTES,
+        .on_data = streams ? on_answer_piece : NULL,
+    };
+    if (uv_loop_init(&a->loop) < 0) {
+        return err_set(err, ERR_INTERNAL, "no event loop: out of descriptors?");
+    }
+    buf_init(&a->rest, LINE_MAX_BYTES);
+    int rc = http_client_create(&a->loop, &endpoint, &a->client, err);
+    if (rc == 0) {
+        (void)http_send(a->client, &request, on_asked, a);
+        uv_run(&a->loop, UV_RUN_DEFAULT);
+        rc = a->rc;
+        if (rc < 0) {
+            *err = a->err;
+        }
+    }
+    buf_finish(&a->rest);
+    (void)uv_loop_close(&a->loop);
+    return rc;
+}
+
+int server_send(const struct server *server, const char *method, const char *path, struct view body,
+                cJSON **ret, struct err *err)
+{
+    struct asking a = {.client = NULL};
+    int rc = ask_and_wait(&a, server, method, path, body, err);
+    if (rc == 0) {
+        *ret = a.answer;
+    }
+    return rc;
+}
+
+int server_ask(const struct server *server, const char *method, const char *path, cJSON **ret,
+               struct err *err)
+{
+    return server_send(server, method, path, view_of(""), ret, err);
+}
+
+int server_bytes(const struct server *server, const char *path, FILE *out, struct err *err)
+{
+    struct asking a = {.bytes = out};
+    return ask_and_wait(&a, server, "GET", path, view_of(""), err);
+}
+
+int server_lines(const struct server *server, const char *path, server_line_fn line, void *arg,
+                 struct err *err)
+{
+    struct asking a = {.line = line, .arg = arg};
+    return ask_and_wait(&a, server, "GET", path, view_of(""), err);
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+void server_pause(unsigned ms)
+{
+    uv_loop_t loop;
+    uv_timer_t timer;
+    if (uv_loop_init(&loop) < 0) {
+        return;
+    }
+    uv_timer_init(&loop, &timer);
+    uv_timer_start(&timer, on_pause_over, ms, 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    (void)uv_loop_close(&loop);
+}

@@ -1,0 +1,297 @@
+/*
+ * The table of commands, and how their words are read.
+ *
+ * Options of a server may stand anywhere, as --instance and --runtime-dir say which servers are
+ * meant; a command's own options stand behind its name. What is neither is refused with the option
+ * that it resembles.
+ */
+#include "supervisor/commands/commands.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "proto/exit_codes.h"
+#include "supervisor/base/near.h"
+#include "supervisor/base/options.h"
+#include "supervisor/commands/internal.h"
+
+/* clang-format off */
+#define FORMAT {"format", '\0', "FORMAT", "table (usual) or json"}
+
+static const struct command commands[] = {
+    {"ps", "", "list sandboxes of all servers of this user", 0, 0,
+     {FORMAT, {"quiet", 'q', NULL, "only ids"}}, command_ps},
+    {"inspect", "NAME...", "show all of sandboxes or executions, as JSON", 1, 100, {{0}}, command_inspect},
+    {"logs", "NAME", "print the output of an execution, or of all in a sandbox", 1, 1,
+     {FORMAT, {"follow", 'f', NULL, "go on until it has ended, or the sandbox is closed"}}, command_logs},
+    {"run", "[FILE|-] [ARG...]", "run code in a fresh sandbox; exits as the code does", 0, 100,
+     {{"language", 'l', "NAME", "of the code; usual: by the end of the file's name, or python"},
+      {"image", '\0', "IMAGE", "of the sandbox"},
+      {"timeout", '\0', "SECONDS", "deadline of the code"}}, command_run_code, true},
+    {"exec", "NAME COMMAND [ARG...]", "run a program in a sandbox; exits as it does", 2, 100,
+     {{"interactive", 'i', NULL, "our stdin is its stdin"},
+      {"tty", 't', NULL, "it has a terminal"}}, command_exec, true},
+    {"cp", "FROM TO", "copy a file; SANDBOX:PATH is one in a sandbox, - stdin or stdout", 2, 2, {{0}}, command_cp},
+    {"stop", "NAME...", "stop executions, or all that runs in sandboxes", 1, 100, {FORMAT}, command_stop},
+    {"rm", "NAME...", "close sandboxes", 1, 100, {FORMAT}, command_rm},
+    {"top", "", "show what sandboxes use, again and again", 0, 0,
+     {FORMAT, {"no-stream", '\0', NULL, "only once"}}, command_top},
+    {"events", "", "print what happens on a server", 0, 0,
+     {FORMAT, {"since", '\0', "NUMBER", "begin behind that event; 0: with all that are kept"},
+      {"no-stream", '\0', NULL, "only what there is"}}, command_events},
+    {"version", "", "print the version of this program and of running servers", 0, 0, {FORMAT}, command_version},
+};
+/* clang-format on */
+
+#define HELP_WORDS  19 /* columns of a command's words in --help */
+#define HELP_INDENT 30
+
+#define COUNT (sizeof(commands) / sizeof(commands[0]))
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+bool command_passes_on(const char *name)
+{
+    const struct command *c = command_find(name);
+    return c != NULL && c->ends_options;
+}
+
+const char *command_name(size_t number)
+{
+    return number < COUNT ? commands[number].name : NULL;
+}
+
+static void add_flag_words(char **line, const struct command_flag *flag)
+{
+    CLEANUP_FREE char *before = *line;
+    if (flag->letter != '\0') {
+        *line = alloc_printf("%s [-%c]", before, flag->letter);
+    } else {
+        *line =
+            alloc_printf("%s [--%s%s%s]", before, flag->name, flag->value_name != NULL ? " " : "",
+                         flag->value_name != NULL ? flag->value_name : "");
+    }
+}
+
+void commands_print_help(void)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct command *c = &commands[i];
+        CLEANUP_FREE char *line = alloc_strdup(c->name);
+        for (size_t k = 0; k < COMMAND_FLAGS_MAX && c->flags[k].name != NULL; k++) {
+            if (strcmp(c->flags[k].name, "format") != 0) { /* nearly all have it */
+                add_flag_words(&line, &c->flags[k]);
+            }
+        }
+        CLEANUP_FREE char *whole =
+            alloc_printf("%s%s%s", line, c->words[0] != '\0' ? " " : "", c->words);
+        bool is_long = strlen(whole) > HELP_WORDS - 2;
+        printf("  cloister %-*s%s%*s%s\n", is_long ? 0 : HELP_WORDS, whole, is_long ? "\n" : "",
+               is_long ? HELP_INDENT : 0, "", c->about);
+    }
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+/* What was typed, sorted: options of servers for the configuration, and the command's own. */
+struct typed {
+    const struct command *command;
+    char **server_words;
+    int server_count;
+    struct steer steer;
+};
+
+static int refuse_words(const struct command *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static int refuse_words(const struct command *c, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fprintf(stderr, "cloister %s: ", c->name);
+    vfprintf(stderr, fmt, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    return EXIT_CODE_USAGE;
+}
+
+/* The place of a flag in the list of the command, -1: it has none. */
+static int find_flag(const struct command *c, struct view name, bool is_letter)
+{
+    for (int i = 0; i < COMMAND_FLAGS_MAX && c->flags[i].name != NULL; i++) {
+        if (is_letter ? name.len == 1 && c->flags[i].letter == name.data[0]
+                      : view_is(name, c->flags[i].name)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int refuse_flag(const struct command *c, const char *word)
+{
+    struct near_word near;
+    const char *name = word + strspn(word, "-");
+    near_begin(&near, view_bytes(name, strcspn(name, "=")));
+    for (int i = 0; i < COMMAND_FLAGS_MAX && c->flags[i].name != NULL; i++) {
+        near_try(&near, c->flags[i].name);
+    }
+    near_try(&near, "instance");
+    near_try(&near, "runtime-dir");
+    return refuse_words(c, "unknown option %.64s%s%s%s", word,
+                        near.best != NULL ? "; did you mean --" : "",
+                        near.best != NULL ? near.best : "", near.best != NULL ? "?" : "");
+}
+
+/* Takes switches of one letter that stand together ("-fq"); false: one is unknown. */
+static bool take_letters(struct typed *t, const char *letters)
+{
+    for (; *letters != '\0'; letters++) {
+        int at = find_flag(t->command, view_bytes(letters, 1), true);
+        if (at < 0 || t->command->flags[at].value_name != NULL) {
+            return false;
+        }
+        t->steer.values[at] = "yes";
+    }
+    return true;
+}
+
+/* Takes an option of one letter with a value, "-l NAME" or "-lNAME"; false: it is none. */
+static bool take_letter_value(struct typed *t, int argc, char **argv, int *at, const char *word)
+{
+    int flag = find_flag(t->command, view_bytes(word + 1, 1), true);
+    if (flag < 0 || t->command->flags[flag].value_name == NULL ||
+        (word[2] == '\0' && *at == argc)) {
+        return false;
+    }
+    t->steer.values[flag] = word[2] != '\0' ? word + 2 : argv[(*at)++];
+    return true;
+}
+
+/* Takes the word at *at, and its value behind it. Returns 0, or the status to exit with. */
+static int sort_word(struct typed *t, int argc, char **argv, int *at)
+{
+    char *word = argv[(*at)++];
+    if (word[0] != '-' || word[1] == '\0') {
+        t->steer.words[t->steer.word_count++] = word;
+        return 0;
+    }
+    if (word[1] != '-') {
+        bool taken = take_letter_value(t, argc, argv, at, word) || take_letters(t, word + 1);
+        return taken ? 0 : refuse_flag(t->command, word);
+    }
+    struct view name = view_bytes(word + 2, strcspn(word + 2, "="));
+    char *value = name.data[name.len] == '=' ? word + 2 + name.len + 1 : NULL;
+    int flag = find_flag(t->command, name, false);
+    const struct option *option = option_find(name);
+    if (flag < 0 && option == NULL) {
+        return refuse_flag(t->command, word);
+    }
+    bool wants =
+        flag >= 0 ? t->command->flags[flag].value_name != NULL : option->type != OPTION_FLAG;
+    if (flag < 0) {
+        t->server_words[t->server_count++] = word;
+    }
+    if (wants && value == NULL) {
+        if (*at == argc) {
+            return refuse_words(t->command, "expected a value behind %s", word);
+        }
+        value = argv[(*at)++];
+        if (flag < 0) {
+            t->server_words[t->server_count++] = value;
+        }
+    }
+    if (flag >= 0) {
+        t->steer.values[flag] = value != NULL ? value : "yes";
+    }
+    return 0;
+}
+
+static void take_rest(struct typed *t, int argc, char **argv, int at)
+{
+    for (; at < argc; at++) {
+        t->steer.words[t->steer.word_count++] = argv[at];
+    }
+}
+
+static int sort_words(struct typed *t, int argc, char **argv)
+{
+    int status = 0;
+    for (int at = 0; at < argc && status == 0;) {
+        if (strcmp(argv[at], "--") == 0) { /* what follows are words, whatever they look like */
+            take_rest(t, argc, argv, at + 1);
+            break;
+        }
+        status = sort_word(t, argc, argv, &at);
+        if (t->command->ends_options && t->steer.word_count > 0) {
+            take_rest(t, argc, argv, at);
+            break;
+        }
+    }
+    return status;
+}
+
+static int check_words(struct typed *t)
+{
+    const struct command *c = t->command;
+    struct steer *s = &t->steer;
+    int format = find_flag(c, view_of("format"), false);
+    const char *wanted = format >= 0 ? s->values[format] : NULL;
+    if (s->word_count < c->least) {
+        return refuse_words(c, "expected %s behind it", c->words);
+    }
+    if (s->word_count > c->most) {
+        return refuse_words(c, "unexpected argument %.64s", s->words[c->most]);
+    }
+    if (wanted != NULL && strcmp(wanted, "json") != 0 && strcmp(wanted, "table") != 0) {
+        return refuse_words(c, "--format: expected table or json, got \"%.64s\"", wanted);
+    }
+    s->json = wanted != NULL && strcmp(wanted, "json") == 0;
+    return 0;
+}
+
+int command_fail(const struct err *err)
+{
+    (void)fflush(stdout);
+    fprintf(stderr, "cloister: %s\n", err->text);
+    return EXIT_FAILED;
+}
+
+int command_run(const struct command *command, int before, int argc, char **argv)
+{
+    CLEANUP_FREE char **server_words = alloc_array((size_t)argc + 1, sizeof(char *));
+    CLEANUP_FREE char **words = alloc_array((size_t)argc + 1, sizeof(char *));
+    struct typed t = {.command = command, .server_words = server_words};
+    t.steer.words = words;
+    for (; t.server_count < before; t.server_count++) {
+        server_words[t.server_count] = argv[t.server_count];
+    }
+    int status = sort_words(&t, argc - before, argv + before);
+    if (status == 0) {
+        status = check_words(&t);
+    }
+    if (status != 0) {
+        return status;
+    }
+    struct config config;
+    struct err err = ERR_INIT;
+    int used;
+    if (config_load(&config, t.server_count, server_words, &used, &err) < 0) {
+        return refuse_words(command, "%s", err.text);
+    }
+    log_set_level(config.log_level == LOG_INFO ? LOG_WARN : config.log_level);
+    t.steer.config = &config;
+    status = command->run(&t.steer);
+    config_finish(&config);
+    return status;
+}

@@ -1,0 +1,33 @@
+/*
+ * The commands that look at running servers and steer them: `cloister ps`, `cloister logs -f` and
+ * so on. Each is a client of the control API (contrib/docs/control.md), so it knows nothing that
+ * any other client could not know.
+ *
+ * Thread: the main thread of a process that does not serve; all of it may block, and prints.
+ */
+#ifndef CLOISTER_SUPERVISOR_COMMANDS_COMMANDS_H
+#define CLOISTER_SUPERVISOR_COMMANDS_COMMANDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct command;
+
+/* NULL if there is none of this name. */
+const struct command *command_find(const char *name);
+
+/* Runs the command. `argv` has the words before and behind its name: its own and options of
+ * servers, of which --instance and --runtime-dir say which servers are meant. Returns the exit
+ * status. */
+int command_run(const struct command *command, int before, int argc, char **argv);
+
+/* Whether its words are for what it runs. */
+bool command_passes_on(const char *name);
+
+/* The names of all, for hints; NULL behind the last. */
+const char *command_name(size_t number);
+
+/* Prints their lines of --help. */
+void commands_print_help(void);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * `exec`: a program in a sandbox that is there, with our stdin (-i) and in a terminal (-t), as
+ * docker has it. Without -i it has no stdin.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "supervisor/commands/internal.h"
+
+#define EXEC_INTERACTIVE 0
+#define EXEC_TTY         1
+
+static cJSON *exec_body(const struct steer *s)
+{
+    bool tty = s->values[EXEC_TTY] != NULL, interactive = s->values[EXEC_INTERACTIVE] != NULL;
+    cJSON *body = cJSON_CreateObject();
+    cJSON *args = cJSON_AddArrayToObject(body, "args");
+    for (size_t i = 1; i < s->word_count; i++) {
+        cJSON_AddItemToArray(args, cJSON_CreateString(s->words[i]));
+    }
+    if (tty) {
+        const char *term = getenv("TERM");
+        CLEANUP_FREE char *variable = alloc_printf("TERM=%s", term != NULL ? term : "xterm");
+        cJSON_AddItemToArray(cJSON_AddArrayToObject(body, "env"), cJSON_CreateString(variable));
+        cJSON_AddTrueToObject(body, "tty");
+    } else if (interactive) {
+        cJSON_AddTrueToObject(body, "stdin_open");
+    }
+    return body;
+}
+
+static int exec_in(const struct steer *s, const struct server *server, const char *path,
+                   struct err *err)
+{
+    CLEANUP_FREE char *whole = alloc_printf("%s/exec", path);
+    cJSON *body = exec_body(s), *started = NULL;
+    CLEANUP_FREE char *text = alloc_check(cJSON_PrintUnformatted(body));
+    cJSON_Delete(body);
+    int rc = server_send(server, "POST", whole, view_of(text), &started, err);
+    if (rc == 0) {
+        const struct talk talk = {
+            .server = server,
+            .execution = member_text(started, "execution_id"),
+            .sends_stdin = s->values[EXEC_INTERACTIVE] != NULL,
+            .is_terminal = s->values[EXEC_TTY] != NULL && isatty(STDIN_FILENO),
+        };
+        rc = talk_run(&talk, err);
+    }
+    cJSON_Delete(started);
+    return rc;
+}
+
+int command_exec(const struct steer *s)
+{
+    struct servers servers;
+    struct err err = ERR_INIT;
+    const struct server *server;
+    CLEANUP_FREE char *path = NULL;
+    servers_find(s->config, &servers);
+    int rc = servers_with(&servers, s->words[0], &server, &path, &err);
+    if (rc == 0 && strstr(path, "/sandboxes/") == NULL) {
+        rc = err_set(&err, ERR_INVALID, "%s is an execution; name a sandbox", s->words[0]);
+    }
+    if (rc == 0) {
+        rc = exec_in(s, server, path, &err);
+    }
+    servers_finish(&servers);
+    return rc < 0 ? command_fail(&err) : rc;
+}

@@ -1,0 +1,167 @@
+/*
+ * What the files of the commands share.
+ */
+#ifndef CLOISTER_SUPERVISOR_COMMANDS_INTERNAL_H
+#define CLOISTER_SUPERVISOR_COMMANDS_INTERNAL_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+#include "common/io/http_client.h"
+#include "common/view.h"
+#include "supervisor/base/config.h"
+#include "supervisor/commands/commands.h"
+
+#define COMMAND_FLAGS_MAX 8
+#define EXIT_FAILED       1 /* as docker's: the server has refused, or there is none */
+
+/* ---- a command and its words ---- */
+
+/* An option of one command. All without a value are switches. */
+struct command_flag {
+    const char *name; /* without dashes; NULL ends a list */
+    char letter;      /* '\0': none */
+    const char *value_name;
+    const char *about;
+};
+
+/* A command as it was typed. */
+struct steer {
+    const struct config *config;           /* instance, runtime directory */
+    const char *values[COMMAND_FLAGS_MAX]; /* by the place of the flag; NULL: not given */
+    bool json;                             /* --format json */
+    char **words;                          /* the others, in order; NULL behind the last */
+    size_t word_count;
+};
+
+struct command {
+    const char *name;
+    const char *words; /* of its line of --help: "NAME..." */
+    const char *about;
+    size_t least, most; /* words that it wants */
+    struct command_flag flags[COMMAND_FLAGS_MAX];
+    int (*run)(const struct steer *s);
+    bool ends_options; /* the first word ends them: what follows is for what it runs */
+};
+
+/* Prints "cloister: ..." to stderr; returns EXIT_FAILED. */
+int command_fail(const struct err *err);
+
+/* ---- servers.c ---- */
+
+struct server {
+    char *name;   /* of its instance */
+    char *socket; /* path */
+};
+
+struct servers {
+    struct server *items;
+    size_t count;
+    char *top; /* where they were looked for */
+};
+
+/* The servers of this user that have a control socket, those with a name first; only that of
+ * --instance if one is named. */
+void servers_find(const struct config *config, struct servers *ret);
+void servers_finish(struct servers *s);
+
+/* The one there is; an error if there is none, or if there are several. */
+int servers_only(const struct servers *s, const struct server **ret, struct err *err) WARN_UNUSED;
+
+/* The server that has a sandbox (by id or name) or an execution of this name. *ret_path is its path
+ * in the API, "/v1/sandboxes/NAME"; the caller frees it. */
+int servers_with(const struct servers *s, const char *name, const struct server **ret,
+                 char **ret_path, struct err *err) WARN_UNUSED;
+
+/* ---- ask.c ---- */
+
+/* Asks and waits for the answer. *ret is the object of a 2xx answer (owned by the caller,
+ * cJSON_Delete); an error of the API becomes an error with its message and hint. */
+int server_ask(const struct server *server, const char *method, const char *path, cJSON **ret,
+               struct err *err) WARN_UNUSED;
+
+/* The same with a body. */
+int server_send(const struct server *server, const char *method, const char *path, struct view body,
+                cJSON **ret, struct err *err) WARN_UNUSED;
+
+/* Writes the bytes of an answer to a file as they come. */
+int server_bytes(const struct server *server, const char *path, FILE *out,
+                 struct err *err) WARN_UNUSED;
+
+/* Gets a stream of lines. `line` is called for each, with a borrowed object, till it returns false;
+ * that is a success. */
+typedef bool (*server_line_fn)(void *arg, const cJSON *line);
+int server_lines(const struct server *server, const char *path, server_line_fn line, void *arg,
+                 struct err *err) WARN_UNUSED;
+
+/* For those who ask by a loop of their own. */
+#define SERVER_ANSWER_MS 60000
+#define SERVER_STREAM_MS (UINT64_C(365) * 86400 * 1000)
+struct http_endpoint server_endpoint(const struct server *server);
+
+/* Sets the error that an answer with another status than 2xx tells of; `answer` NULL: it is no
+ * object. */
+int server_refusal(const cJSON *answer, int status, struct err *err);
+
+/* Waits. */
+void server_pause(unsigned ms);
+
+/* ---- table.c ---- */
+
+struct table;
+
+/* `heads` are the titles of the columns; NULL behind the last. */
+struct table *table_create(const char *const *heads);
+/* Adds a row of as many cells as there are heads; they are copied, and control characters replaced.
+ */
+void table_add(struct table *t, const char *const *cells);
+/* Prints it to stdout and frees it. */
+void table_print(struct table *t);
+void table_discard(struct table *t);
+
+/* ---- text of an object, for tables ---- */
+
+const char *member_text(const cJSON *object, const char *name); /* "" if it is none */
+double member_number(const cJSON *object, const char *name);    /* 0 if it is none */
+
+/* Prints an object in one line, with "server" in front of its members. */
+void print_object(const struct server *server, const cJSON *object);
+
+/* ---- talk.c ---- */
+
+/* What is done with an execution while it runs. */
+struct talk {
+    const struct server *server;
+    const char *execution;
+    bool sends_stdin; /* our stdin is its stdin */
+    bool is_terminal; /* and is a terminal, which it has as well */
+};
+
+/* Passes output to our stdout and stderr, and our stdin on, till the execution has ended. Returns
+ * the exit status that says how it ended: its own, 124 after its deadline, 137 for memory, 130 if
+ * it was stopped. */
+int talk_run(const struct talk *talk, struct err *err) WARN_UNUSED;
+
+/* Prints the output that a line of a log has. */
+void print_output(const cJSON *line);
+
+/* ---- the commands ---- */
+
+int command_run_code(const struct steer *s);
+int command_exec(const struct steer *s);
+int command_cp(const struct steer *s);
+
+int command_ps(const struct steer *s);
+int command_inspect(const struct steer *s);
+int command_version(const struct steer *s);
+int command_logs(const struct steer *s);
+int command_events(const struct steer *s);
+int command_stop(const struct steer *s);
+int command_rm(const struct steer *s);
+int command_top(const struct steer *s);
+
+#endif

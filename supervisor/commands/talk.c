@@ -1,0 +1,339 @@
+/*
+ * A talk with something that runs: its output comes as a stream of lines, our stdin goes to it in
+ * requests, one at a time, both on one loop. The next piece of stdin is read when the one before
+ * was taken, so that nothing is gathered here: a program that does not read holds up whoever writes
+ * to us.
+ *
+ * A terminal is made raw for the time of the talk, since the one inside has its own line
+ * discipline: Ctrl-C is a byte like any other and interrupts what runs there. Its size is told at
+ * the beginning and when it changes.
+ *
+ * Pipes and terminals are polled; files cannot be, and need not, as reading one never waits for
+ * long.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "common/alloc.h"
+#include "common/base64.h"
+#include "common/buf.h"
+#include "common/cleanup.h"
+#include "common/io/json.h"
+#include "supervisor/commands/internal.h"
+
+#define LINE_MAX_BYTES (4u << 20)
+#define PIECE_BYTES    32768
+#define DEPTH_MAX      64
+#define STATUS_TIMEOUT 124 /* as timeout(1) */
+#define STATUS_STOPPED 130
+#define STATUS_MEMORY  137
+
+struct talking {
+    const struct talk *talk;
+    uv_loop_t loop;
+    struct http_client *client;
+    char *stdin_path;
+    struct buf rest; /* the beginning of a line of output */
+    cJSON *end;      /* how it ended; NULL: not yet */
+    uv_poll_t input;
+    uv_signal_t resized;
+    bool polls, watches_size, closing;
+    bool sending;  /* a piece of stdin is on its way */
+    bool finished; /* nothing more is read */
+    struct buf body;
+    int flags; /* of our stdin, before the loop changed them */
+    struct termios terminal;
+    bool is_raw;
+    int rc;
+    struct err err;
+};
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void on_talk_closed(void *arg)
+{
+    (void)arg; /* the loop ends when nothing is on it */
+}
+
+static void close_talk(struct talking *t)
+{
+    if (t->closing) {
+        return;
+    }
+    t->closing = true;
+    if (t->polls) {
+        uv_close((uv_handle_t *)&t->input, NULL);
+    }
+    if (t->watches_size) {
+        uv_close((uv_handle_t *)&t->resized, NULL);
+    }
+    http_client_close(t->client, on_talk_closed, NULL);
+}
+
+static void fail_talk(struct talking *t, int rc, const struct err *err)
+{
+    if (t->rc == 0 && t->end == NULL) {
+        t->rc = rc;
+        t->err = *err;
+    }
+    close_talk(t);
+}
+
+/* ---- stdin ---------------------------------------------------------------------------------- */
+
+static void read_input_piece(struct talking *t);
+
+/* What is refused has ended, or reads no stdin: its output says the rest. */
+static void on_input_taken(void *arg, int rc, const struct http_response *response,
+                           const struct err *err)
+{
+    struct talking *t = arg;
+    (void)err;
+    t->sending = false;
+    if (rc < 0 || response->status >= 300) {
+        t->finished = true;
+    }
+    if (!t->closing && !t->finished) {
+        read_input_piece(t);
+    }
+}
+
+static void send_input(struct talking *t, cJSON *owned)
+{
+    CLEANUP_FREE char *text = alloc_check(cJSON_PrintUnformatted(owned));
+    cJSON_Delete(owned);
+    buf_reset(&t->body, LINE_MAX_BYTES);
+    if (buf_add_str(&t->body, text, NULL) < 0) {
+        return;
+    }
+    const struct http_request request = {
+        .method = "POST",
+        .path = t->stdin_path,
+        .content_type = "application/json",
+        .body = view_bytes(t->body.data, t->body.len),
+        .total_ms = SERVER_ANSWER_MS,
+    };
+    t->sending = true;
+    (void)http_send(t->client, &request, on_input_taken, t);
+}
+
+static void send_bytes_in(struct talking *t, const char *bytes, size_t len)
+{
+    cJSON *body = cJSON_CreateObject();
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, 2 * PIECE_BYTES);
+    if (len == 0) {
+        cJSON_AddTrueToObject(body, "eof");
+        t->finished = true;
+    } else if (base64_encode(&text, view_bytes(bytes, len), NULL) == 0) {
+        cJSON_AddStringToObject(body, "base64", buf_cstr(&text));
+    }
+    send_input(t, body);
+}
+
+static void on_input_ready(uv_poll_t *poll, int status, int events);
+
+static void read_input_piece(struct talking *t)
+{
+    char bytes[PIECE_BYTES];
+    ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR) && t->polls) {
+        uv_poll_start(&t->input, UV_READABLE, on_input_ready);
+        return;
+    }
+    send_bytes_in(t, bytes, n > 0 ? (size_t)n : 0);
+}
+
+static void on_input_ready(uv_poll_t *poll, int status, int events)
+{
+    struct talking *t = poll->data;
+    (void)status, (void)events;
+    uv_poll_stop(poll);
+    if (!t->sending && !t->finished) {
+        read_input_piece(t);
+    }
+}
+
+static void begin_input(struct talking *t)
+{
+    t->flags = fcntl(STDIN_FILENO, F_GETFL);
+    t->polls = uv_poll_init(&t->loop, &t->input, STDIN_FILENO) == 0;
+    t->input.data = t;
+    if (t->polls) {
+        uv_poll_start(&t->input, UV_READABLE, on_input_ready);
+    } else if (!t->sending) {
+        read_input_piece(t);
+    }
+}
+
+/* ---- the terminal --------------------------------------------------------------------------- */
+
+static void send_size(struct talking *t)
+{
+    struct winsize size;
+    if (t->sending || t->closing || ioctl(STDIN_FILENO, TIOCGWINSZ, &size) != 0) {
+        return; /* a change while something is on its way comes with the next one */
+    }
+    cJSON *body = cJSON_CreateObject();
+    cJSON_AddNumberToObject(body, "rows", size.ws_row);
+    cJSON_AddNumberToObject(body, "cols", size.ws_col);
+    send_input(t, body);
+}
+
+static void on_resized(uv_signal_t *handle, int number)
+{
+    (void)number;
+    send_size(handle->data);
+}
+
+static void begin_terminal(struct talking *t)
+{
+    struct termios raw;
+    if (tcgetattr(STDIN_FILENO, &t->terminal) == 0) {
+        raw = t->terminal;
+        cfmakeraw(&raw);
+        t->is_raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+    }
+    uv_signal_init(&t->loop, &t->resized);
+    t->resized.data = t;
+    t->watches_size = true;
+    uv_signal_start(&t->resized, on_resized, SIGWINCH);
+    send_size(t);
+}
+
+/* ---- output --------------------------------------------------------------------------------- */
+
+static void take_output_line(struct talking *t, struct view text)
+{
+    struct err err = ERR_INIT;
+    cJSON *line = NULL;
+    if (text.len == 0 ||
+        json_parse(text.data, text.len, LINE_MAX_BYTES, DEPTH_MAX, &line, NULL, &err) < 0) {
+        return;
+    }
+    if (json_get(line, "end") != NULL) {
+        t->end = cJSON_DetachItemFromObjectCaseSensitive(line, "end");
+    } else {
+        print_output(line);
+    }
+    cJSON_Delete(line);
+}
+
+static bool on_output_piece(void *arg, struct view piece)
+{
+    struct talking *t = arg;
+    const uint8_t *end;
+    if (buf_add(&t->rest, piece.data, piece.len, NULL) < 0) {
+        return false;
+    }
+    while (t->rest.len > 0 && (end = memchr(t->rest.data, '\n', t->rest.len)) != NULL) {
+        size_t len = (size_t)(end - t->rest.data);
+        take_output_line(t, view_bytes(t->rest.data, len));
+        buf_consume(&t->rest, len + 1);
+    }
+    return true;
+}
+
+static void on_output_over(void *arg, int rc, const struct http_response *response,
+                           const struct err *err)
+{
+    struct talking *t = arg;
+    struct err refusal = ERR_INIT;
+    if (rc == 0 && response->status >= 300) {
+        cJSON *answer = NULL;
+        err_ignore(json_parse(response->body.data, response->body.len, LINE_MAX_BYTES, DEPTH_MAX,
+                              &answer, NULL, NULL));
+        rc = server_refusal(answer, response->status, &refusal);
+        cJSON_Delete(answer);
+    } else if (rc == 0 && t->end == NULL) {
+        rc = err_set(&refusal, ERR_ENGINE, "the server has ended; what runs may go on");
+    }
+    if (rc < 0) {
+        fail_talk(t, rc, refusal.code != 0 ? &refusal : err);
+    } else {
+        close_talk(t);
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static int status_of_end(const cJSON *end)
+{
+    static const struct {
+        const char *status;
+        int exit;
+    } others[] = {{"timeout", STATUS_TIMEOUT},
+                  {"memory_exceeded", STATUS_MEMORY},
+                  {"cancelled", STATUS_STOPPED}};
+    const char *status = member_text(end, "status");
+    const char *traceback = json_get_str(json_get(end, "error"), "traceback");
+    int exit_code = (int)member_number(end, "exit_code");
+    if (traceback != NULL) {
+        fprintf(stderr, "%s%s", traceback,
+                traceback[0] != '\0' && traceback[strlen(traceback) - 1] == '\n' ? "" : "\n");
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strcmp(status, others[i].status) == 0) {
+            fprintf(stderr, "cloister: it ended with \"%s\"\n", status);
+            return others[i].exit;
+        }
+    }
+    return exit_code > 0 && exit_code < 256 ? exit_code : strcmp(status, "ok") == 0 ? 0 : 1;
+}
+
+static void begin_talk(struct talking *t)
+{
+    CLEANUP_FREE char *path = alloc_printf("/v1/executions/%s/logs?follow=1", t->talk->execution);
+    const struct http_request request = {
+        .method = "GET", .path = path, .total_ms = SERVER_STREAM_MS, .on_data = on_output_piece};
+    (void)http_send(t->client, &request, on_output_over, t);
+    if (t->talk->is_terminal) {
+        begin_terminal(t);
+    }
+    if (t->talk->sends_stdin) {
+        begin_input(t);
+    }
+}
+
+int talk_run(const struct talk *talk, struct err *err)
+{
+    struct talking t = {.talk = talk, .flags = -1};
+    const struct http_endpoint endpoint = server_endpoint(talk->server);
+    if (uv_loop_init(&t.loop) < 0) {
+        return err_set(err, ERR_INTERNAL, "no event loop: out of descriptors?");
+    }
+    buf_init(&t.rest, LINE_MAX_BYTES);
+    buf_init(&t.body, LINE_MAX_BYTES);
+    t.stdin_path = alloc_printf("/v1/executions/%s/stdin", talk->execution);
+    int rc = http_client_create(&t.loop, &endpoint, &t.client, err);
+    if (rc == 0) {
+        begin_talk(&t);
+        uv_run(&t.loop, UV_RUN_DEFAULT);
+        rc = t.rc;
+    }
+    if (t.is_raw) {
+        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &t.terminal);
+    }
+    if (t.flags >= 0) {
+        (void)fcntl(STDIN_FILENO, F_SETFL, t.flags); /* it is shared with our caller's shell */
+    }
+    if (rc < 0 && t.rc < 0) {
+        *err = t.err;
+    } else if (rc == 0) {
+        rc = status_of_end(t.end);
+    }
+    cJSON_Delete(t.end);
+    free(t.stdin_path);
+    buf_finish(&t.rest);
+    buf_finish(&t.body);
+    (void)uv_loop_close(&t.loop);
+    return rc;
+}
