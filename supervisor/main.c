@@ -39,7 +39,9 @@ static void print_help(void)
         "  cloister doctor [options]   find out what can isolate sandboxes here, and what is "
         "missing\n"
         "  cloister demo [options]     start a server and show what it does, step by step\n"
-        "  cloister token NAME         make a bearer token for the file of --tokens\n",
+        "  cloister token NAME         make a bearer token for the file of --tokens; token add "
+        "NAME,\n"
+        "                              token list and token revoke NAME change that file\n",
         CLOISTER_VERSION);
     commands_print_help();
     printf("  cloister --help             this text\n"
@@ -177,13 +179,11 @@ static int run_command(int argc, char **argv, int at)
     if (status != 0) {
         return status;
     }
-    bool is_token = strcmp(command, "token") == 0; /* the one that has an argument */
-    int end = used + (is_token ? 1 : 0);
-    if (end < count) {
-        status = usage_error("unexpected argument %.64s", words[end]);
-    } else if (is_token) {
-        status = used < count ? token_command(words[used])
-                              : usage_error("token: expected a name behind it");
+    bool is_token = strcmp(command, "token") == 0; /* the one that has arguments */
+    if (is_token) {
+        status = token_command(&config, count - used, words + used);
+    } else if (used < count) {
+        status = usage_error("unexpected argument %.64s", words[used]);
     } else if (strcmp(command, "doctor") == 0) {
         confine_process(CONFINE_SUPERVISOR); /* as the server that it speaks for */
         status = doctor_run(&config);

@@ -162,6 +162,8 @@ int command_logs(const struct steer *s);
 int command_events(const struct steer *s);
 int command_stop(const struct steer *s);
 int command_rm(const struct steer *s);
+int command_prune(const struct steer *s);
+int command_reload(const struct steer *s);
 int command_top(const struct steer *s);
 
 #endif

@@ -29,12 +29,13 @@
 #include "common/io/json.h"
 #include "supervisor/commands/internal.h"
 
-#define LINE_MAX_BYTES (4u << 20)
-#define PIECE_BYTES    32768
-#define DEPTH_MAX      64
-#define STATUS_TIMEOUT 124 /* as timeout(1) */
-#define STATUS_STOPPED 130
-#define STATUS_MEMORY  137
+#define LINE_MAX_BYTES    (4u << 20)
+#define PIECE_BYTES       32768
+#define DEPTH_MAX         64
+#define STATUS_TIMEOUT    124 /* as timeout(1) */
+#define STATUS_NO_PROGRAM 127 /* as shells have it */
+#define STATUS_STOPPED    130
+#define STATUS_MEMORY     137
 
 struct talking {
     const struct talk *talk;
@@ -274,7 +275,12 @@ static int status_of_end(const cJSON *end)
                   {"memory_exceeded", STATUS_MEMORY},
                   {"cancelled", STATUS_STOPPED}};
     const char *status = member_text(end, "status");
-    const char *traceback = json_get_str(json_get(end, "error"), "traceback");
+    const cJSON *error = json_get(end, "error");
+    if (status[0] == '\0') { /* it could not begin */
+        fprintf(stderr, "cloister: %s\n", member_text(error, "message"));
+        return STATUS_NO_PROGRAM;
+    }
+    const char *traceback = json_get_str(error, "traceback");
     int exit_code = (int)member_number(end, "exit_code");
     if (traceback != NULL) {
         fprintf(stderr, "%s%s", traceback,

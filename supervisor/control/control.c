@@ -111,6 +111,8 @@ struct control *control_create(const struct control_setup *setup)
     c->loop = setup->loop;
     c->config = setup->config;
     c->fleet = setup->fleet;
+    c->reload = setup->reload;
+    c->reload_arg = setup->reload_arg;
     c->url = setup->url != NULL ? alloc_strdup(setup->url) : NULL;
     c->started_wall_ms = clock_wall_ms();
     TAILQ_INIT(&c->watchers);

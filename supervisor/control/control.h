@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "common/err.h"
+
 struct config;
 struct control;
 struct fleet;
@@ -23,6 +25,9 @@ struct control_setup {
     const struct config *config;
     struct fleet *fleet;
     const char *url; /* of the HTTP server; NULL: there is none. Copied */
+    /* Reads again what SIGHUP reads again. The error says what stays as it was. */
+    int (*reload)(void *arg, struct err *err);
+    void *reload_arg;
 };
 
 /* Opens the socket when the instance has its directory. What goes wrong with that is logged: a

@@ -31,6 +31,8 @@ struct control {
     struct fleet *fleet;
     char *url; /* NULL: no HTTP */
     char *dir; /* of the instance; NULL: it has none yet */
+    int (*reload)(void *arg, struct err *err);
+    void *reload_arg;
     uint64_t started_wall_ms;
     struct control_socket *socket; /* NULL: none */
     TAILQ_HEAD(, watcher) watchers;
@@ -111,6 +113,7 @@ bool control_find_sandbox(struct control *c, struct web_exchange *x, const char 
 
 void control_get_index(struct control *c, struct web_exchange *x, const char *name);
 void control_get_version(struct control *c, struct web_exchange *x, const char *name);
+void control_reload(struct control *c, struct web_exchange *x, const char *name);
 void control_get_status(struct control *c, struct web_exchange *x, const char *name);
 void control_list_sandboxes(struct control *c, struct web_exchange *x, const char *name);
 void control_get_sandbox(struct control *c, struct web_exchange *x, const char *name);

@@ -9,6 +9,7 @@ const struct control_route control_routes[] = {
     {"GET", "/v1", control_get_index, "this list"},
     {"GET", "/v1/version", control_get_version, "version of the server and of this API"},
     {"GET", "/v1/status", control_get_status, "the server: limits, pool, engine, sandboxes by state"},
+    {"POST", "/v1/reload", control_reload, "read tokens and certificate again, reopen the audit log"},
     {"GET", "/v1/sandboxes", control_list_sandboxes, "all sandboxes; ?usage=1 with what they use"},
     {"POST", "/v1/sandboxes", control_make_sandbox, "make a sandbox that is nobody's"},
     {"GET", "/v1/sandboxes/*", control_get_sandbox, "one sandbox by id or name: usage, latest executions"},

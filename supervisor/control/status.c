@@ -42,6 +42,19 @@ void control_get_version(struct control *c, struct web_exchange *x, const char *
     control_answer(x, 200, version_object());
 }
 
+void control_reload(struct control *c, struct web_exchange *x, const char *name)
+{
+    (void)name;
+    struct err err = ERR_INIT;
+    if (c->reload(c->reload_arg, &err) < 0) {
+        control_fail(x, ERR_CONFIG, err.text, "what is wrong stays as it was");
+        return;
+    }
+    cJSON *body = cJSON_CreateObject();
+    result_put_bool(body, "reloaded", true);
+    control_answer(x, 200, body);
+}
+
 /* ---- status --------------------------------------------------------------------------------- */
 
 /* Sums over all sandboxes. */

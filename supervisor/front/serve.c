@@ -205,16 +205,23 @@ static void drain_http(struct serve *s)
     uv_timer_start(&s->look, on_serve_look, 0, HTTP_LOOK_MS);
 }
 
+static int on_reload(void *arg, struct err *err)
+{
+    struct serve *s = arg;
+    audit_reopen(s->audit);
+    return s->http != NULL ? serve_http_reload(s->http, err) : 0;
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct serve *s = handle->data;
+    struct err unread = ERR_INIT; /* it has been logged */
     /* Clients close our input first and send SIGTERM if that takes too long. Stopping has its own
      * deadline, so a second signal changes nothing. */
     if (number == SIGINT) {
         stop_serve(s, FLEET_END_CLOSE, "SIGINT");
     } else if (number == SIGHUP) {
-        audit_reopen(s->audit);
-        serve_http_reload(s->http);
+        err_ignore(on_reload(s, &unread));
     } else if (s->http != NULL && s->state == SERVE_SERVING) {
         drain_http(s);
     } else if (!uv_is_active((uv_handle_t *)&s->look)) {
@@ -280,7 +287,14 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
     app_set_traces(s->app, s->traces);
     s->server = mcp_server_create(&s->loop, app_mcp(s->app));
     app_announce(s->app, s->server); /* before the first sandbox, which may be adopted */
-    const struct control_setup setup = {&s->loop, config, s->fleet, url};
+    const struct control_setup setup = {
+        .loop = &s->loop,
+        .config = config,
+        .fleet = s->fleet,
+        .url = url,
+        .reload = on_reload,
+        .reload_arg = s,
+    };
     s->control = control_create(&setup);
     fleet_adopt(s->fleet);
     if (s->http != NULL) {

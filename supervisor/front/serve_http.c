@@ -205,27 +205,28 @@ static void on_revoked(void *arg, struct principal *p)
     mcp_endpoint_revoke(h->endpoint, p);
 }
 
-void serve_http_reload(struct serve_http *h)
+int serve_http_reload(struct serve_http *h, struct err *err)
 {
-    struct err err = ERR_INIT;
     if (h->closing) {
-        return;
+        return 0;
     }
-    if (web_auth_reload(h->auth, on_revoked, h, &err) < 0) {
-        log_error("tokens stay as they were: %s", err.text);
+    int rc = web_auth_reload(h->auth, on_revoked, h, err);
+    if (rc < 0) {
+        log_error("tokens stay as they were: %s", err->text);
     } else {
         log_info("tokens were read again");
         share_fleet(h);
     }
     if (h->config->tls_cert[0] == '\0') {
-        return;
+        return rc;
     }
-    if (web_listener_reload(h->listener, &err) < 0) {
-        log_error("the certificate stays as it was: %s", err.text);
-    } else {
-        allow_certified_names(h);
-        log_info("the certificate was read again");
+    if (web_listener_reload(h->listener, err) < 0) {
+        log_error("the certificate stays as it was: %s", err->text);
+        return -err->code;
     }
+    allow_certified_names(h);
+    log_info("the certificate was read again");
+    return rc;
 }
 
 size_t serve_http_open_requests(const struct serve_http *h)

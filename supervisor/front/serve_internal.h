@@ -63,8 +63,9 @@ void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fl
                       const struct app *app, struct control *control,
                       const struct files_source *files);
 
-/* SIGHUP: reads tokens and certificates again. An error is logged and changes nothing. */
-void serve_http_reload(struct serve_http *h);
+/* Reads tokens and certificates again. What cannot be read stays as it was, which is logged; the
+ * error is that of the last one. */
+int serve_http_reload(struct serve_http *h, struct err *err) WARN_UNUSED;
 
 /* Accepts no new connections and requests. */
 void serve_http_quiesce(struct serve_http *h);

@@ -71,10 +71,10 @@ def few_lines():
 def mistyped():
     for words, said in (
         (["doctr"], "did you mean doctor?"),
-        (["serve"], "expected doctor, demo, token, or none to serve"),
+        (["serve"], "cloister --help lists them; none serves"),
         (["--memroy-mb", "5"], "did you mean --memory-mb?"),
-        (["token", "list"], "there is no command list"),
-        (["token", "revoke"], "there is no command revoke"),
+        (["token", "list"], "--tokens FILE"),
+        (["token", "revok", "alice"], "did you mean token revoke?"),
         (["token"], "expected a name"),
     ):
         done = run(*words)

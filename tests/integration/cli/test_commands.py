@@ -1,0 +1,322 @@
+"""The commands that look at running servers and steer them, as people type them."""
+
+import json
+import os
+import pty
+import re
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
+
+from common import LATEST_LEGACY, NONE, ON_OCI, Server, Suite, contains, equal, mcp, needs_runtime, poll, skip_all
+from mcp_http import HttpServer
+
+needs_runtime()
+if not ON_OCI:
+    skip_all("does not depend on the backend")
+suite = Suite(NONE)
+PROGRAM = os.environ["CLOISTER"]
+USAGE, FAILED = 64, 1
+PLAIN = {key: value for key, value in os.environ.items() if not key.startswith("CLOISTER_")}
+_shared = []
+
+
+def shared():
+    """A server over HTTP with a sandbox, and a client of it."""
+    if not _shared:
+        server = HttpServer()
+        client = server.client(LATEST_LEGACY)
+        _shared.extend([server, client, client.call("create_sandbox", name="box")["sandbox_id"]])
+    return _shared
+
+
+def run(*words, top=None, data=None, status=0):
+    """Runs a command against the shared server, or those below another runtime directory."""
+    command = [PROGRAM, "--runtime-dir", top or shared()[0].runtime_dir, *words]
+    given = {"input": data} if data is not None else {"stdin": subprocess.DEVNULL}
+    done = subprocess.run(command, env=PLAIN, capture_output=True, timeout=300, check=False, **given)
+    equal(done.returncode, status, f"{words}: {done.stderr.decode()}")
+    return done
+
+
+def text(*words, **how):
+    return run(*words, **how).stdout.decode()
+
+
+def objects(*words, **how):
+    return [json.loads(line) for line in text(*words, "--format", "json", **how).splitlines()]
+
+
+def begin(*words, **how):
+    """A command that goes on, with its output as lines that a poll can look at."""
+    return subprocess.Popen([PROGRAM, "--runtime-dir", shared()[0].runtime_dir, *words], env=PLAIN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
+
+
+@suite.case("ps shows sandboxes of all servers, on stdio too; --instance chooses; json and -q are for programs")
+def ps():
+    server, _, sandbox = shared()
+    head, *rows = text("ps").splitlines()
+    equal(head.split(), "SANDBOX ID NAME OWNER STATE IMAGE MEMORY RUNS CREATED SERVER".split())
+    equal(len(rows), 1)
+    equal(rows[0].split()[:4], [sandbox, "box", "local", "ready"])
+    with Server(runtime_dir=server.runtime_dir) as other:
+        other.legacy()
+        second = other.call("create_sandbox")["sandbox_id"]
+        equal(sorted(text("ps", "-q").split()), sorted([sandbox, second]))
+        by_server = {s["sandbox_id"]: s["server"] for s in objects("ps")}
+        equal(by_server[sandbox], "main")
+        assert by_server[second].startswith("stdio-"), by_server
+        equal(text("ps", "-q", "--instance", "main").split(), [sandbox])
+        contains(run("events", "--no-stream", status=FAILED).stderr.decode(), "--instance")
+        equal(text("stop", second).strip(), second)
+    equal(text("ps", "-q").split(), [sandbox])
+    equal(text("ps", "-q", top=mcp.temporary_directory()), "")
+    equal([line.split() for line in text("version").splitlines()[2:]], [["server", "main", objects("version")[0]["version"], str(server.process.pid)]])
+
+
+@suite.case("inspect shows sandboxes and executions, by id or name")
+def inspect():
+    _, client, sandbox = shared()
+    done = client.call("execute_code", sandbox_id=sandbox, code="6 * 7")
+    shown = json.loads(text("inspect", "box", done["execution_id"]))
+    equal([shown[0]["sandbox_id"], shown[0]["server"], shown[1]["result"]], [sandbox, "main", "42"])
+    refused = run("inspect", "box", "nobody", status=FAILED)
+    equal(len(json.loads(refused.stdout)), 1)
+    contains(refused.stderr.decode(), "nobody")
+
+
+@suite.case("run takes a file or stdin, in a sandbox that goes with it; its status is the code's")
+def run_code():
+    equal(text("run", data=b"print('from', 'stdin')"), "from stdin\n")
+    directory = mcp.temporary_directory()
+    files = {"a.py": "import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(3)\n", "b.sh": "echo \"$1 and $2\"\nexit 7\n", "c.py": "1 / 0\n"}
+    for name, code in files.items():
+        with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
+            file.write(code)
+    done = run("run", os.path.join(directory, "a.py"), status=3)
+    equal((done.stdout, done.stderr), (b"out\n", b"err\n"))
+    equal(text("run", os.path.join(directory, "b.sh"), "--one", "-2", status=7), "--one and -2\n")
+    contains(run("run", os.path.join(directory, "c.py"), status=1).stderr.decode(), "ZeroDivisionError")
+    contains(run("run", "--timeout", "1", data=b"while True: pass", status=124).stderr.decode(), "timeout")
+    contains(run("run", "--timeout", "0", data=b"", status=FAILED).stderr.decode(), "--timeout")
+    contains(run("run", os.path.join(directory, "none.py"), status=FAILED).stderr.decode(), "No such file")
+    contains(run("run", "-l", "cobol", data=b"", status=FAILED).stderr.decode(), "cobol")
+    poll("their sandboxes are gone", lambda: text("ps", "-q").split() == [shared()[2]])
+    contains(run("run", data=b"1", top=mcp.temporary_directory(), status=FAILED).stderr.decode(), "no server")
+
+
+@suite.case("exec runs a program with its arguments, stdin and status")
+def execute():
+    equal(text("exec", "box", "echo", "a b", "--help"), "a b --help\n")
+    done = run("exec", "box", "sh", "-c", "echo no >&2; exit 9", status=9)
+    equal((done.stdout, done.stderr), (b"", b"no\n"))
+    data = os.urandom(200000)
+    equal(run("exec", "-i", "box", "cat", data=data).stdout, data, "bytes through stdin and stdout")
+    equal(text("exec", "box", "cat"), "", "without -i there is no stdin")
+    contains(run("exec", "nobody", "true", status=FAILED).stderr.decode(), "nobody")
+    contains(run("exec", "box", "not-a-program", status=127).stderr.decode(), "not-a-program")
+
+
+@suite.case("exec -it is a terminal: what is typed is echoed, Ctrl-C interrupts, its size is ours")
+def terminal():
+    ours, theirs = pty.openpty()
+    subprocess.run(["stty", "rows", "33", "cols", "101"], stdin=theirs, check=True)
+    before = subprocess.run(["stty", "-g"], stdin=theirs, capture_output=True, check=True).stdout
+    process = subprocess.Popen([PROGRAM, "--runtime-dir", shared()[0].runtime_dir, "exec", "-it", "box", "sh"], env={**PLAIN, "TERM": "xterm"}, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    seen = []
+    os.set_blocking(ours, False)
+
+    def shown():
+        try:
+            seen.append(os.read(ours, 65536))
+        except BlockingIOError:
+            pass
+        return b"".join(seen).decode("utf-8", "replace")
+
+    poll("the shell's prompt", lambda: re.search(r"[$#] ", shown()))
+    os.write(ours, b"stty size; echo $TERM; test -t 0 && echo 'a'-tty\r")
+    poll("size, kind, and that it is one", lambda: all(w in shown() for w in ("33 101", "xterm", "a-tty")))
+    os.write(ours, b"sleep 900\r")
+    os.write(ours, b"\x03")
+    poll("the prompt again", lambda: "^C" in shown())
+    os.write(ours, b"exit 5\r")
+    poll("its end", lambda: (shown(), process.poll())[1] is not None)
+    equal(process.returncode, 5)
+    equal(subprocess.run(["stty", "-g"], stdin=theirs, capture_output=True, check=True).stdout, before, "the terminal's state")
+    os.close(ours)
+    os.close(theirs)
+
+
+@suite.case("cp moves files in and out, of any size and through pipes; what fails leaves nothing")
+def copy():
+    directory = mcp.temporary_directory()
+    big = os.path.join(directory, "big.bin")
+    data = os.urandom(17_000_000)  # several requests
+    with open(big, "wb") as file:
+        file.write(data)
+    run("cp", big, "box:")
+    run("cp", "box:big.bin", os.path.join(directory, "back"))
+    with open(os.path.join(directory, "back"), "rb") as file:
+        equal(file.read() == data, True, "the same bytes")
+    run("cp", "-", "box:/tmp/small name", data=b"small\n")
+    equal(run("cp", "box:/tmp/small name", "-").stdout, b"small\n")
+    run("cp", "box:/tmp/small name", directory)
+    assert os.path.exists(os.path.join(directory, "small name"))
+    before = sorted(os.listdir(directory))
+    contains(run("cp", "box:none", os.path.join(directory, "x"), status=FAILED).stderr.decode(), "none")
+    equal(sorted(os.listdir(directory)), before)
+    for wrong in (("a", "b"), ("box:a", "box:b"), (directory, "box:"), ("/no/such", "box:x"), ("x", "nobody:y")):
+        run("cp", *wrong, status=FAILED)
+    run("exec", "box", "rm", "big.bin", "/tmp/small name")
+
+
+@suite.case("logs prints what an execution wrote, or all of a sandbox, and with -f what comes, till it is closed")
+def logs():
+    _, client, _ = shared()
+    sandbox = client.call("create_sandbox", name="logged")["sandbox_id"]
+    first = client.call("execute_code", sandbox_id=sandbox, code="import sys\nprint('one')\nprint('bad', file=sys.stderr)")
+    client.call("execute_code", sandbox_id=sandbox, code="print('two')")
+    done = run("logs", first["execution_id"])
+    equal((done.stdout, done.stderr), (b"one\n", b"bad\n"))
+    equal(text("logs", "logged"), "one\ntwo\n")
+    follower = begin("logs", "-f", "logged")
+    equal([follower.stdout.readline() for _ in range(2)], [b"one\n", b"two\n"])
+    client.call("execute_code", sandbox_id=sandbox, code="print('three')")
+    equal(follower.stdout.readline(), b"three\n")
+    equal(text("rm", "logged"), "logged\n")
+    equal(follower.wait(120), 0)
+    follower.communicate()
+
+
+@suite.case("stop ends what runs, rm closes, and what cannot be done is said while the rest is")
+def ends():
+    _, client, _ = shared()
+    sandbox = client.call("create_sandbox", name="ended")["sandbox_id"]
+    call = client.start_call("execute_code", sandbox_id=sandbox, code="import time\ntime.sleep(900)", timeout_seconds=1000)
+    poll("it runs", lambda: [e for e in json.loads(text("inspect", "ended"))[0]["executions_recent"] if e["status"] == "running"])
+    equal(text("stop", "ended"), "ended\n")
+    equal(call.failed()["status"], "cancelled")
+    done = run("rm", "nobody", "ended", status=FAILED)
+    equal(done.stdout, b"ended\n")
+    contains(done.stderr.decode(), "nobody")
+    equal(client.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"]["code"], "sandbox_not_found")
+    execution = client.call("execute_code", sandbox_id=shared()[2], code="1")["execution_id"]
+    contains(run("rm", execution, status=FAILED).stderr.decode(), "cloister stop")
+
+
+@suite.case("events tells what happens, from where one says")
+def events():
+    _, client, _ = shared()
+    watcher = begin("events", "--since", "0")
+    sandbox = client.call("create_sandbox")["sandbox_id"]
+    poll("that it is ready", lambda: sandbox.encode() in watcher.stdout.readline())
+    watcher.terminate()
+    watcher.communicate(timeout=120)
+    rows = [e for e in objects("events", "--no-stream", "--since", "0") if e["sandbox_id"] == sandbox]
+    equal(rows[0]["event"], "sandbox.ready")
+    client.call("close_sandbox", sandbox_id=sandbox)
+
+
+@suite.case("top shows what sandboxes use")
+def top():
+    head, *rows = text("top", "--no-stream").splitlines()
+    equal(head.split()[:6], "SANDBOX ID NAME OWNER STATE CPU".split())
+    contains(rows[0], "MiB")
+    (row,) = [r for r in objects("top") if r["sandbox_id"] == shared()[2]]
+    assert row["usage"]["memory_bytes"] > 0 and row["cpu_percent"] >= 0, row
+
+
+@suite.case("prune closes what nobody needs: sandboxes that have failed, with -a those in which nothing runs")
+def prune():
+    _, client, box = shared()
+    idle, busy = (client.call("create_sandbox", name=name)["sandbox_id"] for name in ("idle", "busy"))
+    call = client.start_call("execute_code", sandbox_id=busy, code="import time\ntime.sleep(900)", timeout_seconds=1000)
+    poll("it runs", lambda: [e for e in json.loads(text("inspect", "busy"))[0]["executions_recent"] if e["status"] == "running"])
+    equal(text("prune"), "")
+    equal(sorted(text("prune", "-a").split()), sorted([idle, box]))
+    equal(text("ps", "-q").split(), [busy])
+    text("rm", "busy")
+    call.wait()
+    _shared[2] = client.call("create_sandbox", name="box")["sandbox_id"]
+
+
+@suite.case("tokens are added, listed and revoked in their file, and a reload makes a server take that")
+def tokens():
+    path = os.path.join(mcp.temporary_directory(), "tokens")
+
+    def token(*words, status=0):
+        done = subprocess.run([PROGRAM, "--tokens", path, "token", *words], env=PLAIN, capture_output=True, text=True, timeout=120, check=False)
+        equal(done.returncode, status, done.stderr)
+        return done
+
+    alice = token("add", "alice", "admin=yes", "sandboxes=2").stdout.strip()
+    equal(os.stat(path).st_mode & 0o777, 0o600)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("# a comment stays\n")
+    with HttpServer("--tokens", path) as server:
+        ask = lambda who: server.ask("GET", "/api/v1/version", [("Authorization", f"Bearer {who}")]).head.status
+        equal(ask(alice), 200)
+        bob = token("add", "bob").stdout.strip()
+        equal(ask(bob), 401)
+        equal(text("reload", top=server.runtime_dir), "main\n")
+        equal(ask(bob), 403, "known, but no admin")
+        equal(token("list").stdout, "alice admin=yes sandboxes=2\nbob\n")
+        before = open(path, encoding="utf-8").read()
+        contains(token("add", "carol", "sandboxes=many", status=65).stderr, "sandboxes=")
+        contains(token("revoke", "carol", status=65).stderr, "carol")
+        equal(open(path, encoding="utf-8").read(), before)
+        token("revoke", "alice")
+        contains(open(path, encoding="utf-8").read(), "# a comment stays\n")
+        equal(ask(alice), 200)
+        text("reload", top=server.runtime_dir)
+        equal(ask(alice), 401)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("no good line\n")
+        contains(run("reload", top=server.runtime_dir, status=FAILED).stderr.decode(), "line 3")
+        equal(ask(bob), 403, "what was good stays")
+        for word in (alice, bob):
+            assert word not in before, "a token is in the file"
+
+
+@suite.case("words that are wrong are refused with what was meant")
+def wrong():
+    for words, meant in (
+        (("pss",), "ps"),
+        (("ps", "--fromat", "json"), "--format"),
+        (("ps", "--format", "yaml"), "json"),
+        (("ps", "-x"), "-x"),
+        (("ps", "box"), "box"),
+        (("logs",), "NAME"),
+        (("logs", "--folow", "box"), "--follow"),
+        (("exec", "box"), "COMMAND"),
+        (("run", "--language"), "value"),
+        (("ps", "--instnace", "main"), "--instance"),
+    ):
+        contains(run(*words, status=USAGE).stderr.decode(), meant)
+
+
+@suite.case("a socket that is not this user's own is not spoken to, nor one that nobody listens on waited for")
+def untrusted():
+    top_dir = mcp.temporary_directory()
+    for name, mode in (("open", 0o777), ("dead", 0o700)):
+        directory = os.path.join(top_dir, name)
+        os.mkdir(directory)
+        os.chmod(directory, mode)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(os.path.join(directory, "control.sock"))
+        os.chmod(os.path.join(directory, "control.sock"), 0o600)
+        listener.close()
+    said = run("ps", top=top_dir, status=FAILED).stderr.decode()
+    contains(said, "dead")
+    assert "open" not in said, said
+
+
+@suite.case("nothing is left at the end")
+def end():
+    shared()[0].close_sandboxes()
+    shared()[0].close()
+
+
+suite.run()
