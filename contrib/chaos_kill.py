@@ -235,10 +235,10 @@ class Killer:
     def buries(self, box):
         """All calls of a dead sandbox are answered, it reports the reason, nothing of it is left, and another
         one is created."""
-        sandbox, at = box.id, time.monotonic()
+        # a next server does not know a sandbox that ended before it came
+        sandbox, at, life = box.id, time.monotonic(), self.instance.life.number
         if not box.wait_parked(40):
             self.court.violation(f"{sandbox}: calls were not answered within 40 s after the death of the agent")
-        life = self.instance.life.number
         asked = time.monotonic()
         try:
             self.says_failed(sandbox, life)
