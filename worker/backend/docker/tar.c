@@ -3,6 +3,9 @@
  * engine and build of the agent, and for files that installers see.
  *
  * The format is ustar with extensions for long names, which wheels sometimes have.
+ *
+ * Nothing follows the two blocks that end an archive. Podman's reader stops there, and on a busy
+ * machine its writer then fails with "broken pipe", because there is more.
  */
 #include "worker/backend/docker/tar.h"
 
@@ -30,6 +33,7 @@
     X(write_new)                                                                                   \
     X(write_free)                                                                                  \
     X(write_open)                                                                                  \
+    X(write_set_bytes_in_last_block)                                                               \
     X(write_close)                                                                                 \
     X(write_set_format_pax_restricted)                                                             \
     X(write_header)                                                                                \
@@ -101,6 +105,9 @@ int docker_tar_open(struct buf *out, struct docker_tar **ret, struct err *err)
     t->out = out;
     t->archive = alloc_check(t->lib.write_new());
     rc = check(t, t->lib.write_set_format_pax_restricted(t->archive), err);
+    if (rc == 0) {
+        rc = check(t, t->lib.write_set_bytes_in_last_block(t->archive, 1), err);
+    }
     if (rc == 0) {
         rc = check(t, t->lib.write_open(t->archive, t, NULL, on_bytes, NULL), err);
     }

@@ -325,6 +325,20 @@ static void the_agents_architecture_is_read_from_it(void **state)
     assert_int_equal(docker_image_agent_arch("/nowhere", &arch, &err), -ERR_CONFIG);
 }
 
+/* Podman fails if more follows: its reader stops at the end while its writer still writes. */
+static void nothing_follows_the_end_of_an_archive(void **state)
+{
+    struct docker_tar_file files[] = {{"cloister-agent", view_of("#!/bin/true\n")},
+                                      {"complete", view_of("")}};
+    struct err err = ERR_INIT;
+    CLEANUP_BUF struct buf out;
+    (void)state;
+    buf_init(&out, 1 << 20);
+    assert_int_equal(docker_tar_write(files, 2, &out, &err), 0);
+    size_t entries = 512 + 512 + 512; /* a head and its content, a head */
+    assert_int_equal(out.len, entries + 1024);
+}
+
 /* Compares with what `tar` itself unpacks. */
 static void an_archive_is_what_tar_unpacks(void **state)
 {
@@ -485,6 +499,7 @@ int main(void)
         cmocka_unit_test(references_are_parted_into_name_and_tag),
         cmocka_unit_test(the_agents_architecture_is_read_from_it),
         cmocka_unit_test(an_archive_is_what_tar_unpacks),
+        cmocka_unit_test(nothing_follows_the_end_of_an_archive),
         cmocka_unit_test(who_is_stopped_while_waiting_for_a_turn_fills_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
