@@ -21,6 +21,7 @@
 #include "supervisor/base/near.h"
 #include "supervisor/base/options.h"
 #include "supervisor/base/share.h"
+#include "supervisor/cli/config_check.h"
 #include "supervisor/cli/demo.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/cli/token.h"
@@ -41,7 +42,9 @@ static void print_help(void)
         "  cloister demo [options]     start a server and show what it does, step by step\n"
         "  cloister token NAME         make a bearer token for the file of --tokens; token add "
         "NAME,\n"
-        "                              token list and token revoke NAME change that file\n",
+        "                              token list and token revoke NAME change that file\n"
+        "  cloister config check [FILE]\n"
+        "                              read the configuration, and say what is wrong with it\n",
         CLOISTER_VERSION);
     commands_print_help();
     printf("  cloister --help             this text\n"
@@ -148,7 +151,7 @@ static int demo(int argc, char **argv)
 
 static int unknown_command(const char *command)
 {
-    static const char *const commands[] = {"doctor", "demo", "token"};
+    static const char *const commands[] = {"doctor", "demo", "token", "config"};
     struct near_word near;
     near_begin(&near, view_of(command));
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
@@ -179,9 +182,10 @@ static int run_command(int argc, char **argv, int at)
     if (status != 0) {
         return status;
     }
-    bool is_token = strcmp(command, "token") == 0; /* the one that has arguments */
-    if (is_token) {
+    if (strcmp(command, "token") == 0) {
         status = token_command(&config, count - used, words + used);
+    } else if (strcmp(command, "config") == 0) {
+        status = config_command(&config, count - used, words + used);
     } else if (used < count) {
         status = usage_error("unexpected argument %.64s", words[used]);
     } else if (strcmp(command, "doctor") == 0) {

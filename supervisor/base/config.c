@@ -1,6 +1,6 @@
 /*
- * Reads the options of options.c from defaults, environment and command line. Each value is checked
- * when it is read, and an error names its source.
+ * Reads the options of options.c from defaults, files, environment and command line. Each value is
+ * checked when it is read, and an error names its source.
  */
 #include "supervisor/base/config.h"
 
@@ -19,6 +19,7 @@
 #include "common/room.h"
 #include "common/str.h"
 #include "supervisor/base/ceilings.h"
+#include "supervisor/base/config_file.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/interpreter_type.h"
 #include "supervisor/base/local_file.h"
@@ -176,12 +177,63 @@ static int set_option(struct config *c, const struct option *o, const char *valu
 
 /* ---- sources -------------------------------------------------------------------------------- */
 
+/* A list that a source gives replaces that of the source before it. */
+static void clear_list(struct config *c, const struct option *o)
+{
+    if (o->type == OPTION_LIST || o->type == OPTION_TEXTS) {
+        set_text((char **)(void *)((char *)c + o->offset), "");
+    }
+}
+
+static int take_from_file(void *arg, const struct option *o, const char *value, bool begins,
+                          struct err *err)
+{
+    struct config *c = arg;
+    if (begins) {
+        clear_list(c, o);
+    }
+    return set_option(c, o, value, err);
+}
+
+/* What --config says, before the other options are read; NULL: nothing. */
+static const char *find_named_file(int argc, char **argv)
+{
+    static const char flag[] = "--" CONFIG_FILE_OPTION;
+    const char *found = NULL;
+    size_t len = strlen(flag);
+    int end = config_options_end(argc, argv);
+    for (int i = 0; i < end; i++) {
+        if (strcmp(argv[i], flag) == 0 && i + 1 < end) {
+            found = argv[i + 1];
+        } else if (strncmp(argv[i], flag, len) == 0 && argv[i][len] == '=') {
+            found = argv[i] + len + 1;
+        }
+    }
+    return found;
+}
+
+static int read_files(struct config *c, int argc, char **argv, struct err *err)
+{
+    char *paths[CONFIG_FILES_MAX];
+    const char *named = find_named_file(argc, argv);
+    CLEANUP_FREE char *variable = option_env_name(option_find(view_of(CONFIG_FILE_OPTION)));
+    named = named != NULL ? named : getenv(variable);
+    size_t count = config_files(named != NULL ? named : "", paths);
+    int rc = 0;
+    for (size_t i = 0; i < count; i++) {
+        rc = rc == 0 ? config_file_read(paths[i], take_from_file, c, err) : rc;
+        free(paths[i]);
+    }
+    return rc;
+}
+
 static int read_env(struct config *c, const struct option *o, const char *name, struct err *err)
 {
     const char *value = getenv(name);
     if (value == NULL || value[0] == '\0') {
         return 0;
     }
+    clear_list(c, o);
     return set_option(c, o, value, err) < 0 ? err_wrap(err, "%s", name) : 0;
 }
 
@@ -233,8 +285,8 @@ static int choose_ttl(struct config *c, struct err *err)
 static void begin_list(struct config *c, const struct option *o, bool *given)
 {
     bool *known = &given[o - options];
-    if (!*known && (o->type == OPTION_LIST || o->type == OPTION_TEXTS)) {
-        set_text((char **)(void *)((char *)c + o->offset), "");
+    if (!*known) {
+        clear_list(c, o);
     }
     *known = true;
 }
@@ -383,6 +435,9 @@ int config_load(struct config *c, int argc, char **argv, int *ret_used, struct e
     }
     if (rc == 0) {
         c->ttl_s = 0; /* not given, as no value of the option is 0 */
+        rc = read_files(c, argc, argv, err);
+    }
+    if (rc == 0) {
         rc = read_environment(c, &type, err);
     }
     while (rc == 0 && at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0) {

@@ -16,6 +16,7 @@
 struct backend_row;
 
 struct config {
+    char *config_file;   /* "" = the usual ones, see config_file.h */
     char *backend;       /* BACKEND_AUTO or a name of common/backends.def */
     char *engine;        /* address of the container engine; "" = searched */
     char *runtime;       /* OCI runtime, name or path; "" = chosen by the backend */
@@ -111,9 +112,10 @@ uint64_t config_packages_bytes(const struct config *c);
  * is none. */
 int config_options_end(int argc, char **argv);
 
-/* Reads defaults, then environment, then arguments. `argv` starts at the first option; parsing
- * stops at the first word that is no option, whose index is stored in *ret_used. The error names
- * the option and what was expected. Looks at this machine and at the directories of --share; with
+/* Reads defaults, then configuration files, then environment, then arguments. `argv` starts at the
+ * first option; parsing stops at the first word that is no option, whose index is stored in
+ * *ret_used. The error names the option and what was expected. Looks at this machine and at the
+ * directories of --share; with
  * --compat code-sandbox also reads a file .env of the working directory, and sets INTERPRETER_TYPE
  * in the environment if only that file has it. */
 int config_load(struct config *c, int argc, char **argv, int *ret_used,

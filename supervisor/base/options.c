@@ -216,6 +216,9 @@ const struct option options[] = {
      "an installation that takes longer is stopped", NULL},
 
     /* ---- this server ---- */
+    {"config", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(config_file), "", 0, 0, "FILE",
+     "read options from this file (YAML: name: value) instead of /etc/cloister/cloister.conf and "
+     "~/.config/cloister/cloister.conf; none: from no file", NULL},
     {"runtime-dir", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(runtime_dir), "", 0, 0, "DIR",
      "for sockets and records; default: /run/cloister for root, else $XDG_RUNTIME_DIR/cloister "
      "or /tmp/cloister-UID", NULL},

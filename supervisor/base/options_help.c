@@ -48,7 +48,10 @@ void options_print_help(void)
         print_option(flag, text);
     }
     printf(
-        "\nEach option is also read from the environment, --memory-mb for example from\n"
-        "CLOISTER_MEMORY_MB; the command line wins. INTERPRETER_TYPE stands for CLOISTER_BACKEND\n"
+        "\nEach option is also read from the files that --config tells of, --memory-mb for "
+        "example\n"
+        "from \"memory-mb: 1024\", and from the environment, there from CLOISTER_MEMORY_MB. The\n"
+        "environment wins over files, the command line over both. INTERPRETER_TYPE stands for "
+        "CLOISTER_BACKEND\n"
         "where that is not set.\n");
 }

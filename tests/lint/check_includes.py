@@ -133,7 +133,7 @@ EXCEPTIONS = {
     "supervisor/cli/demo_client.h": DEMO,
     "supervisor/web/http/mhd.h": (r"common/[^/]+\.h", r"microhttpd\.h|gnutls/.*"),
     "worker/backend/docker/tar.c": (r"(worker/backend/docker|worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
-    "worker/backend/kubernetes/yaml.c": (r"(worker/backend/kubernetes|common)/[^/]+\.h", r"yaml\.h"),
+    "common/io/yaml_tree.c": (r"common/(io/)?[^/]+\.h", r"yaml\.h"),
     "proto/codec.c": (r"(proto|common)/[^/]+\.(h|def)", r"msgpack.*"),
     # it opens the requested backend, so it names them
 }

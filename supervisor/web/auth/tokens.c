@@ -18,7 +18,7 @@
 
 #define DIGEST_PREFIX "sha256:"
 #define HEX_DIGITS    ((size_t)WEB_DIGEST_BYTES * 2)
-#define WORDS_MAX     9
+#define WORDS_MAX     8
 #define NEVER_MS      UINT64_MAX
 #define LIMIT_MAX     UINT32_MAX
 #define DAY_MS        (UINT64_C(86400) * 1000)

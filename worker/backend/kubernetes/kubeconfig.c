@@ -15,8 +15,8 @@
 #include "common/alloc.h"
 #include "common/base64.h"
 #include "common/cleanup.h"
+#include "common/io/yaml_tree.h"
 #include "common/str.h"
-#include "worker/backend/kubernetes/yaml.h"
 
 #define NAMES_MAX 4096 /* items of a list that are looked at */
 

@@ -121,6 +121,24 @@ static void who_may_read_metrics_is_said_behind_a_token(void **state)
     tokens_destroy(fresh);
 }
 
+static void who_may_use_the_control_api_is_said_behind_a_token(void **state)
+{
+    (void)state;
+    struct tokens *t =
+        read_good("alice 0123456789abcdef admin=yes\nalice 0123456789abcdeg\n"
+                  "bob 0123456789abcdeh sandboxes=1 memory_mb=2 calls=3 metrics=yes admin=yes "
+                  "expires=2027-01-01\ncarol 0123456789abcdei\n");
+    assert_true(find(t, "0123456789abcdeg", NOW_MS)->admin);
+    assert_true(find(t, "0123456789abcdeh", NOW_MS)->admin);
+    assert_false(find(t, "0123456789abcdei", NOW_MS)->admin);
+    struct tokens *fresh = read_good("alice 0123456789abcdef\ncarol 0123456789abcdei admin=yes\n"
+                                     "bob 0123456789abcdeh\n");
+    tokens_replace(t, fresh, NULL, NULL);
+    assert_false(find(fresh, "0123456789abcdef", NOW_MS)->admin);
+    assert_true(find(fresh, "0123456789abcdei", NOW_MS)->admin);
+    tokens_destroy(fresh);
+}
+
 static void a_bad_line_is_named_and_its_secret_is_not(void **state)
 {
     (void)state;
@@ -140,6 +158,9 @@ static void a_bad_line_is_named_and_its_secret_is_not(void **state)
         "alice " SECRET " metrics=no",
         "alice " SECRET " metrics=" SECRET,
         "alice " SECRET " metrics=yes metrics=only",
+        "alice " SECRET " admin",
+        "alice " SECRET " admin=no",
+        "alice " SECRET " admin=" SECRET,
         "alice " SECRET " sandboxes=1 sandboxes=2",
         "alice " SECRET " expires=2026-02-30",
         "alice " SECRET " expires=2026-13-01",
@@ -278,6 +299,7 @@ int main(void)
         cmocka_unit_test(a_token_file_is_read_with_names_limits_and_dates),
         cmocka_unit_test(a_digest_is_as_good_as_its_token_until_its_date),
         cmocka_unit_test(who_may_read_metrics_is_said_behind_a_token),
+        cmocka_unit_test(who_may_use_the_control_api_is_said_behind_a_token),
         cmocka_unit_test(a_bad_line_is_named_and_its_secret_is_not),
         cmocka_unit_test(there_is_a_limit_to_tokens),
         cmocka_unit_test(principals_outlive_a_new_token_file),

@@ -1,10 +1,10 @@
 /*
- * libyaml is loaded when the first kubeconfig is read (common/dynlib.h), since only this backend
- * needs it. It builds a tree in which an alias is the number of a node and no copy, so a text
- * cannot grow by aliases, and it bounds the nesting. Nobody walks the whole tree: readers ask for
- * members by name, so a circle of aliases does no harm.
+ * libyaml is loaded when the first file is read (common/dynlib.h), since most runs of a program
+ * have none: a kubeconfig, a configuration. It builds a tree in which an alias is the number of a
+ * node and no copy, so a text cannot grow by aliases, and it bounds the nesting. Nobody walks the
+ * whole tree: readers ask for members by name, so a circle of aliases does no harm.
  */
-#include "worker/backend/kubernetes/yaml.h"
+#include "common/io/yaml_tree.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -125,6 +125,30 @@ yaml_at yaml_member(struct yaml_tree *t, yaml_at map, const char *key)
         }
     }
     return 0;
+}
+
+bool yaml_is_list(struct yaml_tree *t, yaml_at at)
+{
+    const yaml_node_t *node = node_at(t, at);
+    return node != NULL && node->type == YAML_SEQUENCE_NODE;
+}
+
+bool yaml_pair(struct yaml_tree *t, yaml_at map, size_t index, yaml_at *ret_key, yaml_at *ret_value)
+{
+    const yaml_node_t *node = node_at(t, map);
+    if (node == NULL || node->type != YAML_MAPPING_NODE ||
+        index >= (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start)) {
+        return false;
+    }
+    *ret_key = node->data.mapping.pairs.start[index].key;
+    *ret_value = node->data.mapping.pairs.start[index].value;
+    return true;
+}
+
+size_t yaml_line(struct yaml_tree *t, yaml_at at)
+{
+    const yaml_node_t *node = node_at(t, at);
+    return node != NULL ? node->start_mark.line + 1 : 0;
 }
 
 yaml_at yaml_item(struct yaml_tree *t, yaml_at list, size_t index)
