@@ -52,6 +52,29 @@ def options():
     report([done.stdout.strip()] if done.returncode else [])
 
 
+@suite.case("the requests of the control API are those of its page")
+def control_api():
+    rows = re.findall(r'^\s*\{"(GET|POST|DELETE)", "(/v1[^"]*)"', read("supervisor/control/routes.c"), re.MULTILINE)
+    assert len(rows) > 10, "could not read routes.c"
+    page = re.findall(r"^\| `(GET|POST|DELETE) (/v1[^`? ]*)[^`]*` \|", read("contrib/docs/control.md"), re.MULTILINE)
+    documented = {(method, re.sub(r"\b(NAME|ID)\b", "*", path)) for method, path in page}
+    report(
+        [f"contrib/docs/control.md: nothing about {m} {p}" for m, p in rows if (m, p) not in documented]
+        + [f"contrib/docs/control.md: there is no {m} {p}" for m, p in sorted(documented - set(rows))]
+    )
+
+
+@suite.case("the commands for running servers are in the manual page and on their page")
+def commands():
+    names = re.findall(r'^    \{"([a-z]+)", "', read("supervisor/commands/commands.c"), re.MULTILINE)
+    assert len(names) > 10, "could not read commands.c"
+    manual, page = read("contrib/docs/cloister.1.in"), read("contrib/docs/control.md")
+    report(
+        [f"contrib/docs/cloister.1.in: nothing about {n}" for n in names if not re.search(rf"^\.(B|BR|BI) {n}\b", manual, re.MULTILINE)]
+        + [f"contrib/docs/control.md: nothing about cloister {n}" for n in names if f"`cloister {n}" not in page]
+    )
+
+
 @suite.case("the front page is one page")
 def front_page():
     lines = len(read("README.md").splitlines())
