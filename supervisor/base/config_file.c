@@ -66,35 +66,38 @@ struct reading_file {
     size_t *lines; /* where each option stood; 0: it did not */
 };
 
-static int set_unknown_key(const char *key, struct err *err)
+static void set_unknown_key(const char *key, struct err *err)
 {
     struct near_word near;
     near_begin(&near, view_of(key));
     for (size_t i = 0; i < option_count; i++) {
         near_try(&near, options[i].name);
     }
-    return err_set(err, ERR_CONFIG, "unknown key %.64s%s%s%s", key,
-                   near.best != NULL ? "; did you mean " : "", near.best != NULL ? near.best : "",
-                   near.best != NULL ? "?" : "");
+    err_set(err, ERR_CONFIG, "unknown key %.64s%s%s%s", key,
+            near.best != NULL ? "; did you mean " : "", near.best != NULL ? near.best : "",
+            near.best != NULL ? "?" : "");
 }
 
-static int find_key(struct reading_file *f, yaml_at key, const struct option **ret, struct err *err)
+/* The option of a key; NULL: it is none, or it was there before. */
+static const struct option *find_key(struct reading_file *f, yaml_at key, struct err *err)
 {
     const char *name = yaml_text(f->tree, key);
     if (name == NULL) {
-        return err_set(err, ERR_CONFIG, "expected the name of an option, a colon and its value");
+        err_set(err, ERR_CONFIG, "expected the name of an option, a colon and its value");
+        return NULL;
     }
     const struct option *o = option_find(view_of(name));
     if (o == NULL || strcmp(name, CONFIG_FILE_OPTION) == 0) {
-        return set_unknown_key(name, err);
+        set_unknown_key(name, err);
+        return NULL;
     }
     size_t *line = &f->lines[o - options];
     if (*line != 0) {
-        return err_set(err, ERR_CONFIG, "%s stands in line %zu already", name, *line);
+        err_set(err, ERR_CONFIG, "%s stands in line %zu already", name, *line);
+        return NULL;
     }
     *line = yaml_line(f->tree, key);
-    *ret = o;
-    return 0;
+    return o;
 }
 
 static int take_items(struct reading_file *f, const struct option *o, yaml_at list, struct err *err)
@@ -125,16 +128,15 @@ static int take_option_value(struct reading_file *f, const struct option *o, yam
 
 static int take_pair(struct reading_file *f, yaml_at key, yaml_at value, struct err *err)
 {
-    const struct option *o = NULL;
-    int rc = find_key(f, key, &o, err);
-    if (rc == 0 && take_option_value(f, o, value, err) < 0) {
-        rc = err_wrap(err, "%s", o->name);
+    const struct option *o = find_key(f, key, err);
+    if (o != NULL && take_option_value(f, o, value, err) == 0) {
+        return 0;
     }
-    if (rc < 0) {
-        err->code = ERR_CONFIG;
-        rc = err_wrap(err, "line %zu", yaml_line(f->tree, key));
+    if (o != NULL) {
+        err_wrap(err, "%s", o->name);
     }
-    return rc;
+    err->code = ERR_CONFIG;
+    return err_wrap(err, "line %zu", yaml_line(f->tree, key));
 }
 
 /* Whether there is nothing but blank lines and comments, which YAML calls no document. */

@@ -104,7 +104,9 @@ static void show_sight(const struct steer *s, const struct servers *servers,
             const cJSON *old = find_seen(before->answers[i], member_text(row, "sandbox_id"));
             double share = cpu_share(old, row, now->at_ms - before->at_ms);
             if (s->json) {
-                cJSON_AddNumberToObject(row, "cpu_percent", share);
+                if (share >= 0) {
+                    cJSON_AddNumberToObject(row, "cpu_percent", share);
+                }
                 print_object(&servers->items[i], row);
             } else {
                 add_top_row(t, &servers->items[i], row, share);

@@ -143,7 +143,10 @@ static void ask_piece(struct sending *s)
 static void on_sending_drained(void *arg)
 {
     struct sending *s = arg;
-    if (s->call == NULL) {
+    struct err err = ERR_INIT;
+    if (s->call == NULL && s->control->quiet) { /* the fleet may be gone */
+        cut_sending(s, err_set(&err, ERR_SHUTTING_DOWN, "the server is shutting down"), &err);
+    } else if (s->call == NULL) {
         ask_piece(s);
     }
 }

@@ -49,6 +49,19 @@ def place():
     equal(sockets(other.runtime_dir), [], "sockets after an orderly end")
 
 
+@suite.case("a process of another user is turned away, even where it can reach the socket", when=os.geteuid() == 0)
+def others():
+    with HttpServer() as server:
+        path = Control(server).path
+        os.chmod(server.runtime_dir, 0o711)
+        os.chmod(path, 0o666)
+        code = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\ns.sendall(b'GET /v1/version HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')\nprint(len(s.recv(100)))"
+        for user, answered in ((65534, False), (0, True)):
+            done = subprocess.run(["/usr/bin/python3", "-c", code, path], user=user, capture_output=True, text=True, timeout=120, check=False)
+            equal(done.returncode == 0 and int(done.stdout) > 0, answered, f"user {user}: {done.stdout} {done.stderr[-300:]}")
+        poll("the log says so", lambda: any("turned away" in line for line in server.log))
+
+
 @suite.case("a server on stdio has no socket before its first sandbox, and takes it away at the end")
 def on_stdio():
     server = Server()
