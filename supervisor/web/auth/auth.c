@@ -67,9 +67,10 @@ struct web_auth {
     struct challenge challenge;
     struct throttle *throttle;
     struct principal_limits limits;
-    struct principal *local;       /* NULL: a token is needed */
-    struct tokens *tokens;         /* NULL: no token file */
-    struct introspect *introspect; /* NULL: there is no issuer */
+    struct principal *local;           /* NULL: a token is needed */
+    struct tokens *tokens;             /* NULL: no token file */
+    struct introspect *introspect;     /* NULL: there is no issuer */
+    bool (*is_open)(const char *path); /* NULL: no page is for strangers */
     struct check *checks;
     uint64_t crowds_logged; /* of rate_limit() */
     uv_idle_t end;          /* calls `closed` if there is no issuer */
@@ -210,6 +211,11 @@ void web_auth_set_url(struct web_auth *a, const char *url)
 void web_auth_set_names(struct web_auth *a, const char *const *names, size_t count)
 {
     guard_set_names(a->guard, names, count);
+}
+
+void web_auth_set_open(struct web_auth *a, bool (*is_open)(const char *path))
+{
+    a->is_open = is_open;
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */
@@ -457,12 +463,12 @@ static enum outcome look_at_request(struct web_auth *a, struct web_exchange *x,
 
 /* Whether the request needs no token: clients look here for how to get one, and monitors for
  * whether the server is alive. */
-static bool is_for_strangers(const struct web_exchange *x)
+static bool is_for_strangers(const struct web_auth *a, const struct web_exchange *x)
 {
     static const char open[] = "/.well-known/";
     const char *path = web_path(x);
     return strncmp(path, open, strlen(open)) == 0 || strcmp(path, "/healthz") == 0 ||
-           strcmp(path, "/health") == 0;
+           strcmp(path, "/health") == 0 || (a->is_open != NULL && a->is_open(path));
 }
 
 /* Refuses an unknown client before its body is read. */
@@ -478,7 +484,7 @@ bool web_auth_admit(struct web_auth *a, struct web_exchange *x)
     if (!guard_admit(a->guard, x)) {
         return false;
     }
-    if (is_for_strangers(x)) {
+    if (is_for_strangers(a, x)) {
         return true;
     }
     switch (look_at_request(a, x, &principal, &token, digest)) {

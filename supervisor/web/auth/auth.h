@@ -40,12 +40,14 @@ void web_auth_close(struct web_auth *a, void (*closed)(void *arg), void *arg);
 void web_auth_set_url(struct web_auth *a, const char *url);
 /* Sets the names in our certificate, which are allowed hosts: see guard_set_names(). */
 void web_auth_set_names(struct web_auth *a, const char *const *names, size_t count);
+/* Sets which other paths need no token, as there is nothing of this server in what they answer. */
+void web_auth_set_open(struct web_auth *a, bool (*is_open)(const char *path));
 
 /* Checks the head alone: true, or the exchange was answered. Checks Host and Origin (403), sets the
  * headers that browsers of allowed origins need, and answers their preflight requests (204, false).
  * Then checks that a token is there and not known to be wrong (401 and so on, as below), except for
- * /healthz, /health, links to files and paths below /.well-known/. An admitted request must still
- * pass web_auth_check(). */
+ * /healthz, /health, links to files, paths below /.well-known/ and those of web_auth_set_open(). An
+ * admitted request must still pass web_auth_check(). */
 bool web_auth_admit(struct web_auth *a, struct web_exchange *x);
 
 /* Whether there is more than one principal, or an issuer may name another one at any time. */
