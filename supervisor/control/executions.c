@@ -59,6 +59,7 @@ void control_list_executions(struct control *c, struct web_exchange *x, const ch
 struct execution_wait {
     struct web_exchange *x; /* NULL: its client has gone */
     struct fleet_await *await;
+    cJSON *(*view)(const struct fleet_outcome *outcome);
 };
 
 static void on_wait_outcome(void *arg, int rc, const struct fleet_outcome *outcome,
@@ -68,7 +69,7 @@ static void on_wait_outcome(void *arg, int rc, const struct fleet_outcome *outco
     if (w->x != NULL && rc < 0) {
         control_fail(w->x, rc, err->text, hint);
     } else if (w->x != NULL) {
-        control_answer(w->x, 200, control_execution_whole(outcome, true));
+        control_answer(w->x, 200, w->view(outcome));
     }
     free(w);
 }
@@ -80,21 +81,38 @@ static void on_wait_gone(void *arg)
     fleet_await_end(w->await);
 }
 
-void control_get_execution(struct control *c, struct web_exchange *x, const char *name)
+/* Answers with a view of the execution, after `wait_s` or its end. */
+static void show_execution(struct control *c, struct web_exchange *x, const char *name,
+                           uint64_t wait_s, cJSON *(*view)(const struct fleet_outcome *outcome))
 {
-    uint64_t wait_s;
     const char *owner = fleet_execution_owner(c->fleet, name);
-    if (!control_number(x, "wait", 0, WAIT_MAX_S, &wait_s)) {
-        return;
-    }
     if (owner == NULL) {
         control_fail(x, ERR_EXECUTION_NOT_FOUND, "no such execution", HINT_WHERE);
         return;
     }
     struct execution_wait *w = alloc_one(struct execution_wait);
     w->x = x;
+    w->view = view;
     w->await = fleet_await(c->fleet, owner, name, wait_s * 1000, on_wait_outcome, w);
     web_on_gone(x, on_wait_gone, w);
+}
+
+static cJSON *view_with_output(const struct fleet_outcome *outcome)
+{
+    return control_execution_whole(outcome, true);
+}
+
+void control_get_execution(struct control *c, struct web_exchange *x, const char *name)
+{
+    uint64_t wait_s;
+    if (control_number(x, "wait", 0, WAIT_MAX_S, &wait_s)) {
+        show_execution(c, x, name, wait_s, view_with_output);
+    }
+}
+
+void control_get_displays(struct control *c, struct web_exchange *x, const char *name)
+{
+    show_execution(c, x, name, 0, control_displays);
 }
 
 void control_stop_execution(struct control *c, struct web_exchange *x, const char *name)

@@ -98,6 +98,8 @@ cJSON *control_worker(const struct fleet_info *info);
 cJSON *control_execution(const struct fleet_outcome *outcome);
 /* All of one: with its output if `with_output`. */
 cJSON *control_execution_whole(const struct fleet_outcome *outcome, bool with_output);
+/* What it has displayed. */
+cJSON *control_displays(const struct fleet_outcome *outcome);
 cJSON *control_note(const struct fleet_note *note);
 
 /* Whether it is over for its owner, and only our cleanup is left. */
@@ -122,6 +124,7 @@ void control_stop_sandbox(struct control *c, struct web_exchange *x, const char 
 void control_list_workers(struct control *c, struct web_exchange *x, const char *name);
 void control_list_executions(struct control *c, struct web_exchange *x, const char *name);
 void control_get_execution(struct control *c, struct web_exchange *x, const char *name);
+void control_get_displays(struct control *c, struct web_exchange *x, const char *name);
 void control_stop_execution(struct control *c, struct web_exchange *x, const char *name);
 void control_get_logs(struct control *c, struct web_exchange *x, const char *name);
 void control_make_sandbox(struct control *c, struct web_exchange *x, const char *name);

@@ -22,6 +22,7 @@ const struct control_route control_routes[] = {
     {"GET", "/v1/executions", control_list_executions,
      "executions, latest first; ?sandbox=ID, ?running=1, ?limit=N (100)"},
     {"GET", "/v1/executions/*", control_get_execution, "one with its output; ?wait=SECONDS waits for its end"},
+    {"GET", "/v1/executions/*/displays", control_get_displays, "what it has displayed, such as plots"},
     {"GET", "/v1/executions/*/logs", control_get_logs,
      "its output as JSON lines; ?follow=1 until it has ended"},
     {"POST", "/v1/executions/*/stop", control_stop_execution, "interrupt it, and kill it if that does not help"},
