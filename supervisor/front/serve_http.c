@@ -18,6 +18,7 @@
 #include "supervisor/front/control_page.h"
 #include "supervisor/front/metrics_page.h"
 #include "supervisor/front/serve_internal.h"
+#include "supervisor/page/page.h"
 #include "supervisor/web/auth/auth.h"
 #include "supervisor/web/files/endpoint.h"
 #include "supervisor/web/http/exchange.h"
@@ -62,6 +63,8 @@ static void on_handle(void *arg, struct web_exchange *x)
         metrics_page_handle(&page, x);
     } else if (control_page_has(web_path(x))) {
         control_page_handle(h->auth, h->control, x);
+    } else if (page_has(web_path(x))) {
+        page_handle(x);
     } else {
         mcp_endpoint_handle(h->endpoint, x);
     }
@@ -132,6 +135,7 @@ struct serve_http *serve_http_open(uv_loop_t *loop, const struct config *config,
         give_up_http(h);
         return NULL;
     }
+    web_auth_set_open(h->auth, page_has);
     web_auth_set_url(h->auth, web_listener_url(h->listener));
     allow_certified_names(h);
     return STEAL_PTR(h);

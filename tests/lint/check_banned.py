@@ -124,4 +124,19 @@ def unfinished():
     report(problems)
 
 
+HTML_FROM_TEXT = r"innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|document\.write|DOMParser|srcdoc|\beval\b|new Function"
+
+
+@suite.case("the page makes no HTML and no code of texts, and loads nothing from elsewhere")
+def page():
+    problems = []
+    for path in files(".js", ".html", ".css", under=("supervisor/page",)):
+        for number, line in enumerate(read(path).splitlines(), 1):
+            if re.search(HTML_FROM_TEXT, line):
+                problems.append(f"{path}:{number}: what user code wrote is set as text")
+            if re.search(r"https?:|<script(?! type=\"module\" src=\"[\w.]+\">)|<style|\son\w+=|\sstyle=|@import|url\(", line) and "w3.org/2000/svg" not in line:
+                problems.append(f"{path}:{number}: scripts and styles are in files of this server")
+    report(problems)
+
+
 suite.run()
