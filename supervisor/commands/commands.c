@@ -46,6 +46,7 @@ static const struct command commands[] = {
     {"events", "", "print what happens on a server", 0, 0,
      {FORMAT, {"since", '\0', "NUMBER", "begin behind that event; 0: with all that are kept"},
       {"no-stream", '\0', NULL, "only what there is"}}, command_events},
+    {"ui", "", "show the page of a server, with an address for a browser", 0, 0, {FORMAT}, command_ui},
     {"version", "", "print the version of this program and of running servers", 0, 0, {FORMAT}, command_version},
 };
 /* clang-format on */

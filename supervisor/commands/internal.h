@@ -165,5 +165,6 @@ int command_rm(const struct steer *s);
 int command_prune(const struct steer *s);
 int command_reload(const struct steer *s);
 int command_top(const struct steer *s);
+int command_ui(const struct steer *s);
 
 #endif

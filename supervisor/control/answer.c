@@ -52,7 +52,8 @@ static int status_of_code(int code)
     }
 }
 
-void control_fail(struct web_exchange *x, int code, const char *message, const char *hint)
+void control_fail_as(struct web_exchange *x, int status, int code, const char *message,
+                     const char *hint)
 {
     cJSON *body = cJSON_CreateObject();
     cJSON *error = result_put_object(body, "error");
@@ -61,7 +62,12 @@ void control_fail(struct web_exchange *x, int code, const char *message, const c
     if (hint != NULL && hint[0] != '\0') {
         result_put_words(error, "hint", hint);
     }
-    control_answer(x, status_of_code(code), body);
+    control_answer(x, status, body);
+}
+
+void control_fail(struct web_exchange *x, int code, const char *message, const char *hint)
+{
+    control_fail_as(x, status_of_code(code), code, message, hint);
 }
 
 void control_write_line(struct web_exchange *x, cJSON *owned)

@@ -43,13 +43,9 @@ static void add_method(char **list, const char *method)
 
 static void answer_no_method(struct web_exchange *x, const char *allowed)
 {
-    cJSON *body = cJSON_CreateObject();
-    cJSON *error = cJSON_AddObjectToObject(body, "error");
     CLEANUP_FREE char *text = alloc_printf("this path takes %s", allowed);
-    cJSON_AddStringToObject(error, "code", err_wire_name(ERR_INVALID));
-    cJSON_AddStringToObject(error, "message", text);
     web_set_header(x, "Allow", allowed);
-    control_answer(x, 405, body);
+    control_fail_as(x, 405, ERR_INVALID, text, NULL);
 }
 
 static void answer_no_path(struct web_exchange *x, const char *path)
@@ -62,12 +58,7 @@ static void answer_no_path(struct web_exchange *x, const char *path)
     CLEANUP_FREE char *hint =
         alloc_printf("%s%s%sGET /v1 lists the paths", near.best != NULL ? "did you mean " : "",
                      near.best != NULL ? near.best : "", near.best != NULL ? "? " : "");
-    cJSON *body = cJSON_CreateObject();
-    cJSON *error = cJSON_AddObjectToObject(body, "error");
-    cJSON_AddStringToObject(error, "code", err_wire_name(ERR_INVALID));
-    cJSON_AddStringToObject(error, "message", "there is no such path");
-    cJSON_AddStringToObject(error, "hint", hint);
-    control_answer(x, 404, body);
+    control_fail_as(x, 404, ERR_INVALID, "there is no such path", hint);
 }
 
 void control_handle(struct control *c, struct web_exchange *x, const char *path)
@@ -116,6 +107,7 @@ struct control *control_create(const struct control_setup *setup)
     c->url = setup->url != NULL ? alloc_strdup(setup->url) : NULL;
     c->started_wall_ms = clock_wall_ms();
     TAILQ_INIT(&c->watchers);
+    TAILQ_INIT(&c->pages);
     control_watch(c);
     fleet_on_instance(c->fleet, on_instance, c);
     return c;
@@ -129,11 +121,18 @@ void control_quiesce(struct control *c)
     }
 }
 
-static void on_control_closed(void *arg)
+void control_part_closed(struct control *c)
+{
+    if (c->open_parts > 0 && --c->open_parts == 0) {
+        c->closed(c->closed_arg);
+    }
+}
+
+static void on_control_socket_closed(void *arg)
 {
     struct control *c = arg;
     c->socket = NULL;
-    c->closed(c->closed_arg);
+    control_part_closed(c);
 }
 
 void control_close(struct control *c, uint64_t flush_ms, void (*closed)(void *arg), void *arg)
@@ -142,11 +141,12 @@ void control_close(struct control *c, uint64_t flush_ms, void (*closed)(void *ar
     control_end_watchers(c);
     c->closed = closed;
     c->closed_arg = arg;
+    c->open_parts = 1 + c->page_count + (c->socket != NULL ? 1 : 0); /* 1: this function */
+    control_end_pages(c);
     if (c->socket != NULL) {
-        control_socket_close(c->socket, flush_ms, on_control_closed, c);
-    } else {
-        closed(arg);
+        control_socket_close(c->socket, flush_ms, on_control_socket_closed, c);
     }
+    control_part_closed(c);
 }
 
 void control_destroy(struct control *c)

@@ -23,6 +23,7 @@
 
 struct control_socket;
 struct follower;
+struct private_page;
 struct watcher;
 
 struct control {
@@ -38,10 +39,18 @@ struct control {
     TAILQ_HEAD(, watcher) watchers;
     size_t watcher_count;
     size_t follower_count;
+    TAILQ_HEAD(, private_page) pages;
+    size_t page_count;
     bool quiet; /* the server ends: streams end with what there is */
+    size_t open_parts; /* that have not closed yet, while it closes */
     void (*closed)(void *arg);
     void *closed_arg;
 };
+
+/* ---- control.c ---- */
+
+/* A part of it is closed; the last one ends it. Nothing happens while it is not closing. */
+void control_part_closed(struct control *c);
 
 /* ---- routes.c ---- */
 
@@ -61,6 +70,10 @@ void control_answer(struct web_exchange *x, int status, cJSON *owned);
 
 /* Ends it with an error: `code` is of ERR_LIST, with either sign; `hint` may be NULL or "". */
 void control_fail(struct web_exchange *x, int code, const char *message, const char *hint);
+
+/* The same with a status of its own. */
+void control_fail_as(struct web_exchange *x, int status, int code, const char *message,
+                     const char *hint);
 
 /* Writes an object, which it frees, as a line of a stream. */
 void control_write_line(struct web_exchange *x, cJSON *owned);
@@ -133,11 +146,17 @@ void control_write_stdin(struct control *c, struct web_exchange *x, const char *
 void control_read_file(struct control *c, struct web_exchange *x, const char *name);
 void control_write_file(struct control *c, struct web_exchange *x, const char *name);
 void control_get_events(struct control *c, struct web_exchange *x, const char *name);
+void control_get_page(struct control *c, struct web_exchange *x, const char *name);
 
 /* ---- events.c ---- */
 
 void control_watch(struct control *c);
 void control_end_watchers(struct control *c);
+
+/* ---- private_page.c ---- */
+
+/* Ends all; control_part_closed() follows for each. */
+void control_end_pages(struct control *c);
 
 /* ---- socket.c ---- */
 

@@ -28,6 +28,7 @@ const struct control_route control_routes[] = {
     {"POST", "/v1/executions/*/stop", control_stop_execution, "interrupt it, and kill it if that does not help"},
     {"POST", "/v1/executions/*/stdin", control_write_stdin, "write to its stdin, resize its terminal"},
     {"GET", "/v1/workers", control_list_workers, "the worker process of each sandbox"},
+    {"GET", "/v1/page", control_get_page, "the page /ui/ on a port of loopback, for as long as the answer is held"},
     {"GET", "/v1/events", control_get_events,
      "what happened, as JSON lines; ?follow=1 goes on, ?since=NUMBER begins behind that one"},
 };

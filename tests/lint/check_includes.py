@@ -64,7 +64,7 @@ ROOMS = {
     "supervisor/tools": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/web/http",
     "supervisor/compat": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/tools supervisor/web/http",
     # what operators ask of a server; views are those of the tools
-    "supervisor/control": BELOW + " common/io supervisor/base supervisor/fleet supervisor/results supervisor/tools supervisor/web/http",
+    "supervisor/control": BELOW + " common/io supervisor/base supervisor/fleet supervisor/page supervisor/results supervisor/tools supervisor/web/http",
     "supervisor/page": "common supervisor/web/http",
     "supervisor/front": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
     " supervisor/audit supervisor/traces supervisor/control supervisor/page supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",

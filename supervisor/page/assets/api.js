@@ -14,6 +14,12 @@ export class Refused extends Error {
   }
 }
 
+// An address that `cloister ui` has printed has the token behind the #, where it is not sent.
+if (location.hash.length > 1) {
+  sessionStorage.setItem(KEY, location.hash.slice(1));
+  history.replaceState(null, "", location.pathname);
+}
+
 export const token = {
   get: () => sessionStorage.getItem(KEY) || "",
   set: (text) => (text ? sessionStorage.setItem(KEY, text) : sessionStorage.removeItem(KEY)),
