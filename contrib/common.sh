@@ -91,15 +91,20 @@ install_missing() {
     wanted=()
 }
 
-# Installs the helper that gives installers of packages their network. Sandboxes work without it.
-install_network_helper() {
+# Installs what is not needed by everything, if it can be, and says what will be missing without it.
+install_if_possible() { # <command> <package> <what is missing without it>
     if has_command apt-get; then
-        need_command slirp4netns slirp4netns
+        need_command "$1" "$2"
         install_missing >/dev/null 2>&1 || true
         missing=()
         wanted=()
     fi
-    has_command slirp4netns || say "no slirp4netns here: packages cannot be installed where no container engine is used"
+    has_command "$1" || say "no $1 here: $3"
+}
+
+# Installs the helper that gives installers of packages their network. Sandboxes work without it.
+install_network_helper() {
+    install_if_possible slirp4netns slirp4netns "packages cannot be installed where no container engine is used"
 }
 
 # Installs engines, whose services stay off (install-quietly), and the helpers that map ids for the tests of ordinary users. Those tests need root and
