@@ -84,7 +84,7 @@ def door():
     contains(done.stdout, "the place that was given fault:create=fail: it is a fake")
     contains(done.stdout, "creation was ordered to fail")
     done = doctor("--backend", "fake", "--allow-network")
-    contains(done.stderr, "--allow-network means nothing to the backend fake: it is for docker, oci and kubernetes")
+    contains(done.stderr, "--allow-network means nothing to the backend fake: it is for docker, oci, kubernetes and e2b")
 
 
 @suite.case("doctor says when a runtime is not there", when=ON_OCI)

@@ -211,7 +211,7 @@ static void help_says_whom_an_option_is_for(void **state)
 }
 
 #ifdef BEHIND_THE_DOOR
-#define WHERE "docker, kubernetes and moon: where"
+#define WHERE "docker, kubernetes, e2b and moon: where"
 
 static void a_row_that_nobody_knows_is_enough(void **state)
 {

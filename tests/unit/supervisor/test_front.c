@@ -453,7 +453,7 @@ static void a_bad_option_is_named(void **state)
         {{"--strict=maybe"}, "--strict: expected yes or no, got \"maybe\""},
         {{"--log-level", "loud"}, "--log-level: expected error, warn, info or debug, got \"loud\""},
         {{"--backend", "vm"},
-         "--backend: expected one of: auto docker oci kubernetes fake; got \"vm\""},
+         "--backend: expected one of: auto docker oci kubernetes e2b fake; got \"vm\""},
         {{"--timeout-seconds=100", "--max-timeout-seconds=50"},
          "--timeout-seconds (100) is more than --max-timeout-seconds (50)"},
         {{"--pids=300", "--max-pids=299"},

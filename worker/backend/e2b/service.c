@@ -45,7 +45,7 @@ static bool is_domain(const char *text)
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:") == len;
 }
 
-static bool is_this_machine(const char *host)
+static bool is_own_machine(const char *host)
 {
     size_t len = strcspn(host, ":/");
     return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
@@ -67,7 +67,7 @@ static int take_url(const char *origin, const char *text, char **ret, struct err
                        "%s: \"%.100s\" is no address of a service: write https://HOST", origin,
                        text);
     }
-    if (strncmp(text, "http://", 7) == 0 && !is_this_machine(host)) {
+    if (strncmp(text, "http://", 7) == 0 && !is_own_machine(host)) {
         return err_set(err, ERR_CONFIG,
                        "%s: %.100s: the key would be sent in plain text; only on this machine "
                        "http:// is taken",
