@@ -94,7 +94,7 @@ def pid_namespace(pid):
 
 
 def agents_of(sandbox):
-    """Pids, on the host, of the first processes of the sandbox."""
+    """Pids, on the host, of the first processes of the sandbox, or of its agent where that is not the first."""
     if ENGINE is not None:
         states = [c["State"] for c in ENGINE.containers(sandbox)]
         return [s["Pid"] for s in states if s["Running"] and s["Pid"] > 0]
@@ -106,7 +106,7 @@ def agents_of(sandbox):
             nested = status_of(pid).get("NSpid", "").split()
         except OSError:
             continue
-        if (inside or sandbox in line) and len(nested) > 1 and nested[-1] == "1":
+        if (inside or sandbox in line) and len(nested) > 1 and (nested[-1] == "1" or " serve --listen " in line):
             found.append(pid)
     return found
 

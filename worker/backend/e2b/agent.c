@@ -10,19 +10,22 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/io/json.h"
 #include "common/str.h"
 #include "worker/backend/e2b/stream.h"
 #include "worker/backend/json_build.h"
 #include "worker/backend/sandbox_defaults.h"
 #include "worker/backend/spec_copy.h"
 
-#define AGENT_MAX  (32u << 20)
-#define UIDS_END   65536
-#define SOCKET_DIR "/run/cloister"
+#define AGENT_MAX    (32u << 20)
+#define UIDS_END     65536
+#define SOCKET_DIR   "/run/cloister"
+#define FLAG_SANDBOX "--sandbox"
 
 /* $0 agent, $1 uid, $2 home, $3 workspace, $4 what else code may write in, then the agent's words
  */
@@ -86,7 +89,7 @@ int e2b_agent_command(const struct e2b_agent *a, const struct backend_spec *spec
     json_build_append_string(words, spec->app_dir ? BACKEND_APP : backend_workspace(spec));
     json_build_append_string(words, "serve");
     append_two_words(words, "--listen", E2B_AGENT_SOCKET);
-    append_two_words(words, "--sandbox", spec->id);
+    append_two_words(words, FLAG_SANDBOX, spec->id);
     append_amount(words, "--grace-ms", spec->grace_ms);
     append_two_words(words, "--uid", uid);
     append_two_words(words, "--gid", uid);
@@ -104,6 +107,23 @@ int e2b_agent_command(const struct e2b_agent *a, const struct backend_spec *spec
     *ret_env = cJSON_DetachItemViaPointer(holder, list);
     cJSON_Delete(holder);
     return 0;
+}
+
+bool e2b_agent_is_listed(const cJSON *list, const char *sandbox)
+{
+    const cJSON *process, *word;
+    cJSON_ArrayForEach(process, json_get(list, "processes"))
+    {
+        bool names = false;
+        cJSON_ArrayForEach(word, json_get(json_get(process, "config"), "args"))
+        {
+            if (names && cJSON_IsString(word) && strcmp(word->valuestring, sandbox) == 0) {
+                return true;
+            }
+            names = cJSON_IsString(word) && strcmp(word->valuestring, FLAG_SANDBOX) == 0;
+        }
+    }
+    return false;
 }
 
 size_t e2b_agent_unapplied(const char *ret[BACKEND_UNAPPLIED_MAX])

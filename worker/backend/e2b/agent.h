@@ -8,6 +8,7 @@
 #define CLOISTER_WORKER_BACKEND_E2B_AGENT_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/buf.h"
@@ -26,6 +27,9 @@ void e2b_agent_finish(struct e2b_agent *a);
  * -ERR_INVALID for an environment that is none. The caller deletes both. */
 int e2b_agent_command(const struct e2b_agent *a, const struct backend_spec *spec, cJSON **ret_words,
                       cJSON **ret_env, struct err *err) WARN_UNUSED;
+
+/* Whether the daemon's list of processes has the agent of this sandbox of ours. */
+bool e2b_agent_is_listed(const cJSON *list, const char *sandbox);
 
 /* What the service does not apply of a sandbox's limits. Returns how many. */
 size_t e2b_agent_unapplied(const char *ret[BACKEND_UNAPPLIED_MAX]);

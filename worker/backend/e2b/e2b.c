@@ -347,6 +347,19 @@ static void fail_e2b_stream(struct e2b *e, const struct err *err)
     e->stream_done(e->stream_arg, -err->code, -1, err);
 }
 
+/* The sandbox is there, and there is no stream. If its agent has ended, there will be none. */
+static void on_agent_listed(void *arg, int rc, const struct e2b_reply *reply, const struct err *err)
+{
+    struct e2b *e = arg;
+    struct err why = e->stream_err;
+    (void)err;
+    if (rc == 0 && cJSON_IsObject(reply->json) &&
+        !e2b_agent_is_listed(reply->json, e->request.spec.id)) {
+        err_ignore(err_set(&why, ERR_GONE, BACKEND_ENDED "its agent has"));
+    }
+    fail_e2b_stream(e, &why);
+}
+
 /* What became of the sandbox says more than a stream that did not open. If it has another token
  * now, or was asleep, a stream may open. */
 static void on_e2b_judged(void *arg, int rc, const struct e2b_box *box, const struct err *err)
@@ -359,8 +372,12 @@ static void on_e2b_judged(void *arg, int rc, const struct e2b_box *box, const st
     }
     const char *old = e->box.token != NULL ? e->box.token : "";
     bool other = rc == 0 && box->token != NULL && strcmp(box->token, old) != 0;
-    if (rc < 0 || e->again || !(other || box->paused)) {
+    if (rc < 0) {
         fail_e2b_stream(e, &e->stream_err);
+        return;
+    }
+    if (e->again || !(other || box->paused)) {
+        e2b_envd_list(e->envd, on_agent_listed, e);
         return;
     }
     if (other) {

@@ -13,6 +13,7 @@
 #define WHAT        "the sandbox's daemon"
 #define ROOT        "Authorization: Basic cm9vdDo=" /* "root:" */
 #define UPLOAD_MS   120000
+#define LIST_MS     8000
 #define INPUT_BYTES (1u << 20) /* of the text of a request */
 
 enum { HEADER_ID, HEADER_PORT, HEADER_USER, HEADER_TOKEN };
@@ -90,6 +91,13 @@ struct e2b_call *e2b_envd_input(struct e2b_host *envd, uint64_t pid, struct view
     cJSON_Delete(body);
     struct e2b_request request = {
         .method = "POST", .path = "/process.Process/SendInput", .json = json, .once = true};
+    return e2b_host_call(envd, &request, done, arg);
+}
+
+struct e2b_call *e2b_envd_list(struct e2b_host *envd, e2b_reply_fn done, void *arg)
+{
+    struct e2b_request request = {
+        .method = "POST", .path = "/process.Process/List", .json = "{}", .total_ms = LIST_MS};
     return e2b_host_call(envd, &request, done, arg);
 }
 

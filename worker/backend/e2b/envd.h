@@ -30,6 +30,9 @@ struct e2b_call *e2b_envd_upload(struct e2b_host *envd, const char *path, struct
 struct e2b_call *e2b_envd_input(struct e2b_host *envd, uint64_t pid, struct view bytes,
                                 e2b_reply_fn done, void *arg);
 
+/* Lists the processes that the daemon has started and that have not ended. */
+struct e2b_call *e2b_envd_list(struct e2b_host *envd, e2b_reply_fn done, void *arg);
+
 /* Kills a process. Nobody is told. */
 void e2b_envd_kill(struct e2b_host *envd, uint64_t pid);
 

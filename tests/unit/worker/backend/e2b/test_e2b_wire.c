@@ -155,6 +155,28 @@ static void the_agent_gets_its_limits_and_code_its_environment(void **state)
     cJSON_Delete(env);
 }
 
+static void the_agent_is_found_among_the_processes_of_its_sandbox(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *list;
+        bool there;
+    } rows[] = {
+        {"{\"processes\":[{\"config\":{\"args\":[\"serve\",\"--sandbox\",\"s1\"]}}]}", true},
+        {"{\"processes\":[{\"pid\":1},{\"config\":{\"args\":[\"--sandbox\",\"s1\"]}}]}", true},
+        {"{\"processes\":[{\"config\":{\"args\":[\"--sandbox\",\"s2\",\"s1\"]}}]}", false},
+        {"{\"processes\":[{\"config\":{\"args\":[\"--sandbox\",1]}},3]}", false},
+        {"{}", false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        cJSON *list = NULL;
+        assert_int_equal(
+            json_parse(rows[i].list, strlen(rows[i].list), 4096, 16, &list, NULL, NULL), 0);
+        assert_int_equal(e2b_agent_is_listed(list, "s1"), rows[i].there);
+        cJSON_Delete(list);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +185,7 @@ int main(void)
         cmocka_unit_test(the_end_of_a_stream_says_why),
         cmocka_unit_test(versions_are_compared_as_numbers),
         cmocka_unit_test(the_agent_gets_its_limits_and_code_its_environment),
+        cmocka_unit_test(the_agent_is_found_among_the_processes_of_its_sandbox),
     };
     return cmocka_run_group_tests_name("e2b wire", tests, NULL, NULL);
 }
