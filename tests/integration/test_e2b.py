@@ -304,6 +304,50 @@ def old_service():
     cloud.order(release=2)
 
 
+# ---- as in code-sandbox-mcp ----
+
+
+def like_code_sandbox(**env):
+    """A server with that profile, for which nobody has said a backend in our words."""
+    server = mcp.Server("--compat", "code-sandbox", env={**cloud.env, "CLOISTER_BACKEND": "", **env})
+    server.legacy("2024-11-05")
+    return server
+
+
+def status_of(server):
+    return json.loads(server.start_call("get_sandbox_status").result()["content"][0]["text"])
+
+
+@suite.case("with --compat code-sandbox INTERPRETER_TYPE=e2b and a key mean this backend, in the environment or in .env")
+def profile():
+    with like_code_sandbox(INTERPRETER_TYPE="e2b") as server:
+        said = server.start_call("create_sandbox", session_id="s").result()
+        assert not said.get("isError"), said
+        equal(len(left(server)), 1, "sandboxes in the cloud")
+    nothing_left(server)
+    place = mcp.temporary_directory()
+    with open(os.path.join(place, ".env"), "w", encoding="utf-8") as file:
+        file.write(f"INTERPRETER_TYPE=e2b\nE2B_API_KEY={cloud.key}\n")
+    env = {**{k: v for k, v in cloud.env.items() if k != "E2B_API_KEY"}, "CLOISTER_BACKEND": ""}
+    with mcp.Server("--compat", "code-sandbox", env=env, program=os.path.abspath(os.environ["CLOISTER"]), preexec=lambda: os.chdir(place)) as server:
+        server.legacy("2024-11-05")
+        server.start_call("create_sandbox", session_id="s").result()
+        equal(len(left(server)), 1, "sandboxes in the cloud")
+    nothing_left(server)
+
+
+@suite.case("without a key it is said where sandboxes are made; firecracker names what stands in for it")
+def profile_without_key():
+    for kind, env, words in (("e2b", {"E2B_API_KEY": ""}, ["E2B_API_KEY is not set", "--backend auto"]), ("firecracker", {}, ["--runtime kata", "--runtime runsc", "--backend e2b"])):
+        with like_code_sandbox(INTERPRETER_TYPE=kind, **env) as server:
+            equal(status_of(server)["interpreter_type"], kind)
+            said = [line for line in server.log if f"INTERPRETER_TYPE={kind}" in line]
+            equal(len(said), 1, "lines of the log")
+            for word in words:
+                contains(said[0], word)
+        equal(cloud.boxes(), [], "sandboxes in the cloud")
+
+
 # ---- faults ----
 
 

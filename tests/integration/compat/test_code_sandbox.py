@@ -417,7 +417,8 @@ def settings():
     contains(wrong.log_tail(), ".env: INTERPRETER_TYPE: expected e2b or firecracker")
     for words in (("doctor", "--compat", "code-sandbox"), ("--compat=code-sandbox", "doctor")):
         done = run_cloister(*words, INTERPRETER_TYPE="e2b")
-        equal((done.returncode, done.stderr.count("INTERPRETER_TYPE")), (0, 0), done.stderr)
+        equal((done.returncode, done.stderr.count("INTERPRETER_TYPE")), (0, 1), done.stderr)
+        contains(done.stderr, "E2B_API_KEY is not set: sandboxes are those of --backend auto")
     done = run_cloister("doctor", "--compat", "code-sandbox", INTERPRETER_TYPE="e3b")
     equal(done.returncode, 64)
     for name in ("docker", "oci", "--compat code-sandbox also: e2b firecracker"):
@@ -425,7 +426,7 @@ def settings():
 
 
 def run_cloister(*words, **env):
-    environment = {**os.environ, "CLOISTER_BACKEND": "", **env}
+    environment = {**os.environ, "CLOISTER_BACKEND": "", "E2B_API_KEY": "", **env}
     return subprocess.run([os.environ["CLOISTER"], *words], env=environment, capture_output=True, text=True, timeout=240, check=False)
 
 
