@@ -4,7 +4,9 @@ if CLOISTER_E2B_REAL is set beside E2B_API_KEY; cases that order faults are left
 
 import json
 import os
+import socket
 import subprocess
+import threading
 
 os.environ["CLOISTER_BACKEND"] = "e2b"  # before anything looks for the backend under test
 
@@ -259,6 +261,49 @@ def bad_places():
         explained(done.stdout + done.stderr, word)
     done = cloud.doctor("--engine", "http://127.0.0.1:1/")
     explained(done.stdout + done.stderr, "127.0.0.1:1")
+
+
+class Closing:
+    """A server, or a proxy, that takes a connection and closes it."""
+
+    def __enter__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self.socket.getsockname()[1]
+
+    def _serve(self):
+        while True:
+            try:
+                link, _ = self.socket.accept()
+            except OSError:
+                return
+            link.recv(65536)
+            link.close()
+
+    def __exit__(self, *_):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+
+@suite.case("a service or a proxy that closes: which one")
+def closing():
+    with Closing() as port:
+        done = cloud.doctor(E2B_API_URL=f"http://127.0.0.1:{port}")
+        explained(done.stdout + done.stderr, f"127.0.0.1:{port}")
+        assert done.returncode != 0, done.stdout
+        done = cloud.doctor(E2B_API_URL="", E2B_DOMAIN="service.invalid", https_proxy=f"http://127.0.0.1:{port}")
+        explained(done.stdout + done.stderr, "api.service.invalid", "roxy")
+        assert done.returncode != 0, done.stdout
+
+
+@suite.case("a service that answers garbage, 200 MB or nothing: what was asked, within the deadline", when=FAKED)
+def bad_service():
+    for do in ("garbage", "huge", "endless", "hang", "reset"):
+        cloud.fault("GET", LIST, do, times=9)
+        done = cloud.doctor()
+        cloud.calm()
+        assert done.returncode != 0, f"{do}: {done.stdout}"
+        explained(done.stdout + done.stderr, cloud.url)
 
 
 @suite.case("no key and no token gets into the log, not even with all there is to log, nor into a sandbox")
