@@ -8,8 +8,18 @@ import { fileURLToPath } from 'node:url';
 
 const SCRIPT = join(dirname(fileURLToPath(import.meta.url)), 'kube_pod.sh');
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-// the first process reaps what its children leave
-const FIRST = ['bash', '-c', 'while :; do sleep 1000 & wait $!; done'];
+// the first process only reaps what others leave
+const FIRST = ['python3', '-c', `
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+while True:
+    signal.sigwait([signal.SIGCHLD])
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+`];
 const UNSEEN = new Set(['ENOENT', 'ESRCH', 'EACCES']);
 
 /** What `read` returns, undefined if the process has ended meanwhile or is another's. */
