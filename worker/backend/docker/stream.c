@@ -20,19 +20,17 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "common/fd.h"
 #include "common/io/json.h"
 #include "common/log.h"
-#include "common/relay.h"
 #include "worker/backend/docker/frames.h"
 #include "worker/backend/docker/spec.h"
 #include "worker/backend/json_build.h"
+#include "worker/backend/relayed.h"
 
 #define BUFFER_BYTES (64u << 10)
 #define TURNS_MAX    16   /* buffers per turn of the loop, so that other streams get their turn */
 #define EXEC_MS      8000 /* timeout from the request for a relay to its greeting */
 #define ATTACH_MS    60000
-#define GREETING_LEN (sizeof(RELAY_GREETING) - 1)
 
 enum stream_state { STREAM_UPGRADING, STREAM_GREETING, STREAM_JOINED };
 
@@ -57,9 +55,7 @@ struct docker_stream {
     struct view unread;   /* of in_buffer: not yet looked at */
     struct view piece;    /* of in_buffer: on its way to fd */
     struct view outgoing; /* of out_buffer: on its way to the tunnel */
-    size_t greeted;       /* bytes of the greeting that have come */
-    char words[400];      /* text on stderr, or instead of the greeting */
-    size_t words_len;
+    struct relayed relay;
     char in_buffer[BUFFER_BYTES];
     char out_buffer[BUFFER_BYTES];
 };
@@ -129,63 +125,29 @@ static void stream_broke(struct docker_stream *s, const struct err *cause)
         stream_end(s);
         return;
     }
-    while (s->words_len > 0 && (unsigned char)s->words[s->words_len - 1] <= ' ') {
-        s->words_len--;
-    }
-    s->words[s->words_len] = '\0';
-    err_set(&err, ERR_ENGINE, "no stream to the agent: %s",
-            s->words_len > 0 ? s->words : cause->text);
+    const char *words = relayed_words(&s->relay);
+    err_set(&err, ERR_ENGINE, "no stream to the agent: %s", words[0] != '\0' ? words : cause->text);
     stream_fail(s, &err);
 }
 
 static void on_timeout(uv_timer_t *timer)
 {
     struct docker_stream *s = timer->data;
+    const char *words = relayed_words(&s->relay);
     struct err err = ERR_INIT;
-    err_set(&err, ERR_TIMEOUT, "the engine did not open a stream to the agent in time%s%.*s",
-            s->words_len > 0 ? ": " : "", (int)s->words_len, s->words);
+    err_set(&err, ERR_TIMEOUT, "the engine did not open a stream to the agent in time%s%s",
+            words[0] != '\0' ? ": " : "", words);
     stream_fail(s, &err);
 }
 
 /* ---- carrying ------------------------------------------------------------------------------- */
-
-static void keep_words(struct docker_stream *s, struct view said)
-{
-    for (size_t i = 0; i < said.len && s->words_len < sizeof(s->words) - 1; i++) {
-        s->words[s->words_len++] = (unsigned char)said.data[i] < ' ' ? ' ' : said.data[i];
-    }
-}
-
-static int make_pair(struct docker_stream *s, int *ret_fd, struct err *err)
-{
-    int fds[2];
-    int kind = SOCK_STREAM;
-#ifdef SOCK_CLOEXEC
-    kind |= SOCK_CLOEXEC;
-#endif
-    if (socketpair(AF_UNIX, kind, 0, fds) < 0) {
-        return err_sys(err, ERR_IO, errno, "no socket pair for the stream");
-    }
-    for (size_t i = 0; i < 2; i++) {
-        int rc = fd_set_nonblock(fds[i], err);
-        rc = rc < 0 ? rc : fd_set_cloexec(fds[i], true, err);
-        if (rc < 0) {
-            close(fds[0]);
-            close(fds[1]);
-            return rc;
-        }
-    }
-    s->fd = fds[0];
-    *ret_fd = fds[1];
-    return 0;
-}
 
 static void join_stream(struct docker_stream *s)
 {
     struct err err = ERR_INIT;
     docker_stream_fn done = s->done;
     int fd = -1;
-    if (make_pair(s, &fd, &err) < 0) {
+    if (relayed_pair(&s->fd, &fd, &err) < 0) {
         stream_fail(s, &err);
         return;
     }
@@ -196,26 +158,6 @@ static void join_stream(struct docker_stream *s)
     s->state = STREAM_JOINED;
     s->done = NULL;
     done(s->arg, 0, fd, NULL);
-}
-
-/* Compares the greeting byte by byte; any other text is an error message. */
-static void greet(struct docker_stream *s)
-{
-    while (s->piece.len > 0 && s->greeted < GREETING_LEN) {
-        if (s->piece.data[0] != RELAY_GREETING[s->greeted]) {
-            keep_words(s, view_bytes(RELAY_GREETING, s->greeted));
-            keep_words(s, s->piece);
-            s->piece.len = 0;
-            s->greeted = 0;
-            return;
-        }
-        s->piece.data++;
-        s->piece.len--;
-        s->greeted++;
-    }
-    if (s->greeted == GREETING_LEN) {
-        join_stream(s);
-    }
 }
 
 /* Next bytes for the agent's link. 1: s->piece has some; 0: none now; -ERR_*. */
@@ -232,7 +174,7 @@ static int next_piece(struct docker_stream *s, struct err *err)
         if (s->state == STREAM_JOINED) {
             log_info("sandbox's agent: %.*s", (int)(got.len < 400 ? got.len : 400), got.data);
         } else {
-            keep_words(s, got);
+            relayed_keep(&s->relay, got);
         }
     }
     if (rc < 0) {
@@ -264,7 +206,9 @@ static enum rest carry_in(struct docker_stream *s)
             }
         }
         if (s->state == STREAM_GREETING) {
-            greet(s);
+            if (relayed_greet(&s->relay, &s->piece)) {
+                join_stream(s);
+            }
             if (s->tunnel == NULL) {
                 return REST_ENDED;
             }

@@ -27,17 +27,15 @@
 #include "common/alloc.h"
 #include "common/buf.h"
 #include "common/cleanup.h"
-#include "common/fd.h"
 #include "common/io/json.h"
 #include "common/log.h"
-#include "common/relay.h"
 #include "worker/backend/e2b/envd.h"
 #include "worker/backend/e2b/exec.h"
 #include "worker/backend/json_build.h"
+#include "worker/backend/relayed.h"
 
-#define PIECE_BYTES  (256u << 10) /* of one request, before base64 */
-#define OPEN_MS      15000        /* from the request to the greeting */
-#define GREETING_LEN (sizeof(RELAY_GREETING) - 1)
+#define PIECE_BYTES (256u << 10) /* of one request, before base64 */
+#define OPEN_MS     15000        /* from the request to the greeting */
 
 enum stream_state { STREAM_STARTING, STREAM_GREETING, STREAM_JOINED };
 
@@ -59,9 +57,7 @@ struct e2b_stream {
 
     struct buf pending; /* from the relay: on its way to fd */
     size_t written;     /* of it */
-    size_t greeted;     /* bytes of the greeting that have come */
-    char words[400];    /* text on stderr, or instead of the greeting */
-    size_t words_len;
+    struct relayed relay;
     uint8_t piece[PIECE_BYTES];
 };
 
@@ -123,12 +119,10 @@ static void break_stream(struct e2b_stream *s, int status, const struct err *cau
     struct err err = ERR_INIT;
     e2b_stream_fn done = s->done;
     void *arg = s->arg;
-    while (s->words_len > 0 && (unsigned char)s->words[s->words_len - 1] <= ' ') {
-        s->words_len--;
-    }
+    const char *words = relayed_words(&s->relay);
     err_ignore(err_set(&err, cause->code == ERR_TIMEOUT ? ERR_TIMEOUT : ERR_ENGINE,
-                       "no stream to the agent: %.300s%s%.*s", cause->text,
-                       s->words_len > 0 ? ": " : "", (int)s->words_len, s->words));
+                       "no stream to the agent: %.300s%s%s", cause->text,
+                       words[0] != '\0' ? ": " : "", words));
     if (s->state == STREAM_JOINED) {
         log_debug("stream to the agent ended: %s", cause->text);
     }
@@ -148,39 +142,12 @@ static void on_e2b_timeout(uv_timer_t *timer)
 
 /* ---- down ----------------------------------------------------------------------------------- */
 
-static void keep_relay_words(struct e2b_stream *s, struct view said)
-{
-    for (size_t i = 0; i < said.len && s->words_len < sizeof(s->words) - 1; i++) {
-        s->words[s->words_len++] = (unsigned char)said.data[i] < ' ' ? ' ' : said.data[i];
-    }
-}
-
-static int make_relay_pair(struct e2b_stream *s, int *ret_fd, struct err *err)
-{
-    int fds[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0) {
-        return err_sys(err, ERR_IO, errno, "no socket pair for the stream");
-    }
-    for (size_t i = 0; i < 2; i++) {
-        int rc = fd_set_nonblock(fds[i], err);
-        rc = rc < 0 ? rc : fd_set_cloexec(fds[i], true, err);
-        if (rc < 0) {
-            close(fds[0]);
-            close(fds[1]);
-            return rc;
-        }
-    }
-    s->fd = fds[0];
-    *ret_fd = fds[1];
-    return 0;
-}
-
 static void join_relay(struct e2b_stream *s)
 {
     struct err err = ERR_INIT;
     e2b_stream_fn done = s->done;
     int fd = -1;
-    if (make_relay_pair(s, &fd, &err) < 0) {
+    if (relayed_pair(&s->fd, &fd, &err) < 0) {
         break_stream(s, 0, &err);
         return;
     }
@@ -192,27 +159,6 @@ static void join_relay(struct e2b_stream *s)
     s->done = NULL;
     watch_stream(s);
     done(s->arg, 0, fd, 0, NULL);
-}
-
-/* Compares the greeting byte by byte; any other text is an error message. What is behind the
- * greeting is left in *data. */
-static void greet_relay(struct e2b_stream *s, struct view *data)
-{
-    while (data->len > 0 && s->greeted < GREETING_LEN) {
-        if (data->data[0] != RELAY_GREETING[s->greeted]) {
-            keep_relay_words(s, view_bytes(RELAY_GREETING, s->greeted));
-            keep_relay_words(s, *data);
-            data->len = 0;
-            s->greeted = 0;
-            return;
-        }
-        data->data++;
-        data->len--;
-        s->greeted++;
-    }
-    if (s->greeted == GREETING_LEN) {
-        join_relay(s);
-    }
 }
 
 /* Writes what is pending. True when all of it is written. */
@@ -236,14 +182,14 @@ static void on_relay_output(void *arg, bool is_stderr, struct view data)
     struct e2b_stream *s = arg;
     struct err err = ERR_INIT;
     if (is_stderr) {
-        keep_relay_words(s, data);
+        relayed_keep(&s->relay, data);
         if (s->state == STREAM_JOINED && data.len > 0) {
             log_info("sandbox's relay: %.*s", (int)(data.len < 400 ? data.len : 400), data.data);
         }
         return;
     }
-    if (s->state == STREAM_GREETING) {
-        greet_relay(s, &data);
+    if (s->state == STREAM_GREETING && relayed_greet(&s->relay, &data)) {
+        join_relay(s);
     }
     if (s->state != STREAM_JOINED || s->exec == NULL || data.len == 0) {
         return;

@@ -24,14 +24,13 @@
 #include "common/alloc.h"
 #include "common/buf.h"
 #include "common/cleanup.h"
-#include "common/fd.h"
 #include "common/io/json.h"
 #include "common/log.h"
-#include "common/relay.h"
 #include "common/str.h"
 #include "worker/backend/kubernetes/agent.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/websocket.h"
+#include "worker/backend/relayed.h"
 
 #define BUFFER_BYTES  (64u << 10)
 #define MESSAGE_BYTES (32u << 10) /* of one message to the server, which may not be cut */
@@ -40,7 +39,6 @@
 #define PING_MS       20000
 #define SILENCE_MS    70000 /* without an answer to three pings */
 #define STATUS_MAX    4096
-#define GREETING_LEN  (sizeof(RELAY_GREETING) - 1)
 
 enum { CHANNEL_STDIN, CHANNEL_STDOUT, CHANNEL_STDERR, CHANNEL_STATUS, CHANNEL_NONE = 256 };
 
@@ -66,9 +64,7 @@ struct kube_stream {
     struct view unread;   /* of in_buffer: not yet looked at */
     struct view piece;    /* of in_buffer: on its way to fd */
     struct view outgoing; /* of out_buffer: on its way to the tunnel */
-    size_t greeted;       /* bytes of the greeting that have come */
-    char words[400];      /* text on stderr, or instead of the greeting */
-    size_t words_len;
+    struct relayed relay;
     struct buf status; /* what channel 3 says */
     bool has_status;
     bool ping_due;
@@ -169,20 +165,19 @@ static void kube_stream_broke(struct kube_stream *s, const struct err *cause)
         kube_stream_end(s);
         return;
     }
-    while (s->words_len > 0 && (unsigned char)s->words[s->words_len - 1] <= ' ') {
-        s->words_len--;
-    }
-    err_ignore(err_set(&err, ERR_ENGINE, "no stream to the agent: %s%s%.*s", outcome,
-                       s->words_len > 0 ? ": " : "", (int)s->words_len, s->words));
+    const char *words = relayed_words(&s->relay);
+    err_ignore(err_set(&err, ERR_ENGINE, "no stream to the agent: %s%s%s", outcome,
+                       words[0] != '\0' ? ": " : "", words));
     kube_stream_fail(s, &err);
 }
 
 static void on_kube_timeout(uv_timer_t *timer)
 {
     struct kube_stream *s = timer->data;
+    const char *words = relayed_words(&s->relay);
     struct err err = ERR_INIT;
-    err_ignore(err_set(&err, ERR_TIMEOUT, "the cluster opened no stream to the agent in time%s%.*s",
-                       s->words_len > 0 ? ": " : "", (int)s->words_len, s->words));
+    err_ignore(err_set(&err, ERR_TIMEOUT, "the cluster opened no stream to the agent in time%s%s",
+                       words[0] != '\0' ? ": " : "", words));
     kube_stream_fail(s, &err);
 }
 
@@ -201,39 +196,12 @@ static void on_ping_due(uv_timer_t *timer)
 
 /* ---- from the server ------------------------------------------------------------------------ */
 
-static void kube_keep_words(struct kube_stream *s, struct view said)
-{
-    for (size_t i = 0; i < said.len && s->words_len < sizeof(s->words) - 1; i++) {
-        s->words[s->words_len++] = (unsigned char)said.data[i] < ' ' ? ' ' : said.data[i];
-    }
-}
-
-static int kube_make_pair(struct kube_stream *s, int *ret_fd, struct err *err)
-{
-    int fds[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0) {
-        return err_sys(err, ERR_IO, errno, "no socket pair for the stream");
-    }
-    for (size_t i = 0; i < 2; i++) {
-        int rc = fd_set_nonblock(fds[i], err);
-        rc = rc < 0 ? rc : fd_set_cloexec(fds[i], true, err);
-        if (rc < 0) {
-            close(fds[0]);
-            close(fds[1]);
-            return rc;
-        }
-    }
-    s->fd = fds[0];
-    *ret_fd = fds[1];
-    return 0;
-}
-
 static void kube_join_stream(struct kube_stream *s)
 {
     struct err err = ERR_INIT;
     kube_stream_fn done = s->done;
     int fd = -1;
-    if (kube_make_pair(s, &fd, &err) < 0) {
+    if (relayed_pair(&s->fd, &fd, &err) < 0) {
         kube_stream_fail(s, &err);
         return;
     }
@@ -244,26 +212,6 @@ static void kube_join_stream(struct kube_stream *s)
     s->state = STREAM_JOINED;
     s->done = NULL;
     done(s->arg, 0, fd, NULL);
-}
-
-/* Compares the greeting byte by byte; any other text is an error message. */
-static void kube_greet(struct kube_stream *s)
-{
-    while (s->piece.len > 0 && s->greeted < GREETING_LEN) {
-        if (s->piece.data[0] != RELAY_GREETING[s->greeted]) {
-            kube_keep_words(s, view_bytes(RELAY_GREETING, s->greeted));
-            kube_keep_words(s, s->piece);
-            s->piece.len = 0;
-            s->greeted = 0;
-            return;
-        }
-        s->piece.data++;
-        s->piece.len--;
-        s->greeted++;
-    }
-    if (s->greeted == GREETING_LEN) {
-        kube_join_stream(s);
-    }
 }
 
 /* One piece of a message. 1: it is for fd; 0: it is done with; -ERR_*: the exec is over. */
@@ -286,7 +234,7 @@ static int take_piece(struct kube_stream *s, const struct websocket_piece *piece
         if (s->state == STREAM_JOINED && data.len > 0) {
             log_info("sandbox's relay: %.*s", (int)(data.len < 400 ? data.len : 400), data.data);
         } else {
-            kube_keep_words(s, data);
+            relayed_keep(&s->relay, data);
         }
         return 0;
     case CHANNEL_STATUS:
@@ -354,7 +302,9 @@ static enum rest kube_carry_in(struct kube_stream *s)
             }
         }
         if (s->state == STREAM_GREETING) {
-            kube_greet(s);
+            if (relayed_greet(&s->relay, &s->piece)) {
+                kube_join_stream(s);
+            }
             if (s->tunnel == NULL) {
                 return REST_ENDED;
             }
