@@ -78,7 +78,7 @@ def whole_life():
         status = server.call("get_sandbox_status", sandbox_id=sandbox)
         equal((status["backend"], status["image"]), ("e2b", "code-interpreter-v1"))
         names = [note.split(":")[0] for note in status["limits"]["unapplied"]]
-        equal(names, ["memory", "cpus", "pids", "disk"], "what the service does not apply")
+        equal(names, ["memory", "cpus", "pids"], "what the service does not apply")
         box = cloud.box_of(sandbox)
         assert box, f"no sandbox {sandbox} among {cloud.boxes()}"
         server.call("close_sandbox", sandbox_id=sandbox)

@@ -10,7 +10,7 @@ root=$1 plan=$2 access=$3
 shift 3
 
 mount --make-rprivate /
-mount -t tmpfs -o mode=755 tmpfs "$root"
+mount -t tmpfs -o mode=755,size=1g tmpfs "$root"
 cd "$root"
 mkdir -p usr etc proc dev sys tmp run old var/tmp root
 mount --bind /usr usr

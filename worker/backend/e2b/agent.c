@@ -3,8 +3,9 @@
  * and gives code a uid that nobody else there has: stock templates have a user who may become root
  * by a word.
  *
- * What is uploaded cannot be executed, directories are not there, and the daemon starts programs
- * without asking where: so a few words of shell come first. They become the agent.
+ * What is uploaded cannot be executed, directories are not there, and the workspace is to have a
+ * size: so a few words of shell come first. They become the agent. The workspace is in memory, as
+ * under the other backends.
  */
 #include "worker/backend/e2b/agent.h"
 
@@ -27,11 +28,12 @@
 #define SOCKET_DIR   "/run/cloister"
 #define FLAG_SANDBOX "--sandbox"
 
-/* $0 agent, $1 uid, $2 home, $3 workspace, $4 what else code may write in, then the agent's words
- */
+/* $0 agent, $1 uid, $2 home, $3 workspace, $4 what else code may write in, $5 options of the
+ * workspace's mount, then the agent's words */
 static const char script[] =
     "mkdir -p " SOCKET_DIR " \"$2\" \"$3\" \"$4\" && chmod 0700 " SOCKET_DIR " && "
-    "chown \"$1:$1\" \"$2\" \"$3\" \"$4\" && chmod 0755 \"$0\" && shift 4 && exec \"$0\" \"$@\"";
+    "mount -t tmpfs -o \"$5\" tmpfs \"$3\" && chown \"$1:$1\" \"$2\" \"$3\" \"$4\" && "
+    "chmod 0755 \"$0\" && shift 5 && exec \"$0\" \"$@\"";
 
 int e2b_agent_read(const char *agent_path, struct e2b_agent *ret, struct err *err)
 {
@@ -74,6 +76,9 @@ int e2b_agent_command(const struct e2b_agent *a, const struct backend_spec *spec
     const struct backend_limits limits = spec_copy_limits(&spec->limits);
     const struct sandbox_env env = {.network = spec->network, .extra = &spec->env};
     CLEANUP_FREE char *uid = alloc_printf("%" PRIu32, sandbox_uid_apart(spec->id, UIDS_END));
+    CLEANUP_FREE char *mount =
+        alloc_printf("nosuid,nodev,mode=0755,size=%" PRIu64 ",nr_inodes=%" PRIu64,
+                     limits.disk_bytes, sandbox_inodes(limits.disk_bytes));
     cJSON *holder = json_build_new();
     cJSON *list = json_build_array(holder, "env");
     int rc = sandbox_env_add(list, &env, err);
@@ -87,6 +92,7 @@ int e2b_agent_command(const struct e2b_agent *a, const struct backend_spec *spec
     json_build_append_string(words, uid);
     append_two_words(words, SANDBOX_HOME, backend_workspace(spec));
     json_build_append_string(words, spec->app_dir ? BACKEND_APP : backend_workspace(spec));
+    json_build_append_string(words, mount);
     json_build_append_string(words, "serve");
     append_two_words(words, "--listen", E2B_AGENT_SOCKET);
     append_two_words(words, FLAG_SANDBOX, spec->id);
@@ -133,6 +139,5 @@ size_t e2b_agent_unapplied(const char *ret[BACKEND_UNAPPLIED_MAX])
     ret[count++] = "cpus: a sandbox has its template's";
     ret[count++] = "pids: a sandbox has no limit of its own; RLIMIT_NPROC of a uid that is no "
                    "other's stands in";
-    ret[count++] = "disk: the workspace is on the disk of its template, and has no size of its own";
     return count;
 }

@@ -227,8 +227,8 @@ static void on_agent_over(void *arg, int rc, int status, const struct err *err)
     err_ignore(err_set(&why, ERR_ENGINE, "the agent does not run in the sandbox: %.200s%s%.*s",
                        err->text, c->words_len > 0 ? ": " : "", (int)c->words_len, c->words));
     fail_create(c, &why,
-                "the template must have /bin/sh, mkdir, chmod and chown, and run static programs "
-                "of this architecture");
+                "the template must have /bin/sh, mkdir, mount, chmod and chown, and run static "
+                "programs of this architecture");
 }
 
 static const struct e2b_exec_events agent_events = {on_agent_started, on_agent_words,
