@@ -315,6 +315,16 @@ def no_secret_in_log():
     assert cloud.key not in "\n".join(server.log), "the key is in the log"
 
 
+@suite.case("the key is in the environment of this backend's workers, and of no other's")
+def key_of_others():
+    for backend, there in (("e2b", True), ("fake", False)):
+        with mcp.Server("--backend", backend, env=cloud.env) as server:
+            server.legacy()
+            sandbox = server.call("create_sandbox")["sandbox_id"]
+            with open(f"/proc/{server.worker_pid(sandbox)}/environ", "rb") as file:
+                equal(cloud.key.encode() in file.read(), there, backend)
+
+
 @suite.case("create_sandbox without a key is a clear error, and the server lives on")
 def bad_create():
     with cloud.server(env={"E2B_API_KEY": ""}) as server:
