@@ -24,7 +24,7 @@
 #include "worker/backend/kubernetes/state.h"
 
 #define RUN_MS      12000 /* a probe, which has to wait for it, has 20 s */
-#define WORDS_BYTES 400 /* of stderr */
+#define WORDS_BYTES 400   /* of stderr */
 #define DEPTH       16
 #define INFO_NAME   "KUBERNETES_EXEC_INFO"
 
@@ -81,7 +81,7 @@ static bool read_moment(const char *text, uint64_t *ret_ms)
     return true;
 }
 
-static bool is_token(const char *text)
+static bool is_plugin_token(const char *text)
 {
     const char *p = text;
     while ((unsigned char)*p > 0x20 && (unsigned char)*p < 0x7f) {
@@ -109,7 +109,7 @@ int kube_plugin_read(struct view text, const char *version, char **ret_token,
         rc = err_set(err, ERR_CONFIG, "what it printed is not of the version %s", version);
     } else if (token == NULL && json_get_str(status, "clientCertificateData") != NULL) {
         rc = err_set(err, ERR_CONFIG, "it gave a certificate, and only tokens are taken");
-    } else if (token == NULL || !is_token(token)) {
+    } else if (token == NULL || !is_plugin_token(token)) {
         rc = err_set(err, ERR_CONFIG, "it gave no token that can be one");
     } else if (until != NULL && !read_moment(until, &expires_ms)) {
         rc = err_set(err, ERR_CONFIG, "the expirationTimestamp that it gave is none");

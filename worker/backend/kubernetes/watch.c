@@ -60,7 +60,7 @@ struct kube_watch {
 
 static void begin_watch(struct kube_watch *w);
 
-static bool is_stopped(const struct kube_watch *w)
+static bool watch_is_stopped(const struct kube_watch *w)
 {
     return uv_is_closing((const uv_handle_t *)&w->timer) != 0;
 }
@@ -79,7 +79,7 @@ static void on_kube_watch_closed(uv_handle_t *handle)
 
 void kube_watch_stop(struct kube_watch *w)
 {
-    if (w == NULL || is_stopped(w)) {
+    if (w == NULL || watch_is_stopped(w)) {
         return;
     }
     if (w->call != NULL) {
@@ -153,7 +153,7 @@ static bool take_kube_event(struct kube_watch *w, const struct kube_event *event
 
 static void leave_watch(struct kube_watch *w)
 {
-    if (!is_stopped(w)) {
+    if (!watch_is_stopped(w)) {
         kube_api_cancel(STEAL_PTR(w->call));
         pause_watch(w);
     }
@@ -166,7 +166,8 @@ static bool on_watch_data(void *arg, struct view piece)
     struct view line;
     bool goes_on = true;
     int rc = 0;
-    while (goes_on && !is_stopped(w) && (rc = lines_next(&w->lines, &piece, &line, &err)) > 0) {
+    while (goes_on && !watch_is_stopped(w) &&
+           (rc = lines_next(&w->lines, &piece, &line, &err)) > 0) {
         struct kube_event event;
         rc = kube_event_read(line, &event, &err);
         if (rc < 0) {
@@ -195,7 +196,7 @@ static void on_watch_ended(void *arg, int rc, const struct kube_reply *reply, co
     }
     if (rc < 0) {
         tell_trouble(w, err);
-        if (is_stopped(w)) {
+        if (watch_is_stopped(w)) {
             return;
         }
     }
@@ -225,7 +226,8 @@ static void send_watch(struct kube_watch *w)
 
 /* ---- the look ------------------------------------------------------------------------------- */
 
-static void on_looked(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+static void on_watch_looked(void *arg, int rc, const struct kube_reply *reply,
+                            const struct err *err)
 {
     struct kube_watch *w = arg;
     const cJSON *pods = rc == 0 ? json_get(reply->json, "items") : (const cJSON *)NULL;
@@ -241,7 +243,7 @@ static void on_looked(void *arg, int rc, const struct kube_reply *reply, const s
     } else {
         tell_trouble(w, err);
     }
-    if (is_stopped(w)) {
+    if (watch_is_stopped(w)) {
         return;
     }
     if (w->version[0] != '\0') {
@@ -258,7 +260,7 @@ static void begin_watch(struct kube_watch *w)
         return;
     }
     struct kube_request request = {.method = "GET", .path = w->list};
-    w->call = kube_api_call(w->api, &request, on_looked, w);
+    w->call = kube_api_call(w->api, &request, on_watch_looked, w);
 }
 
 struct kube_watch *kube_watch_start(struct tasks *tasks, struct kube_api *api, const char *name,
