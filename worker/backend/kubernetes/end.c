@@ -34,7 +34,8 @@
 
 #define GRACE_S    1    /* the least with which a node is told before the pod is forgotten */
 #define CONFIRM_MS 1500 /* for the node to say that the container has ended */
-#define AGAIN_MS   100
+#define AGAIN_MS   100  /* to the second look, and longer to each later one */
+#define PAUSE_MAX  500
 #define AGAIN_MAX  50 /* a forgotten pod that stays for so many looks is kept by somebody */
 #define REMOVE_MS  10000
 #define LIST_MS    10000
@@ -45,7 +46,7 @@ struct kube_end {
     struct kube_api *api;
     char *sandbox, *path;
     char *uid; /* of the pod that is being removed; NULL before that */
-    uint64_t ordered_ms;
+    uint64_t ordered_ms, pause_ms;
     bool forgotten;
     int tries;
     kube_end_fn done;
@@ -121,7 +122,8 @@ static void go_on_ending(struct kube_end *e, const cJSON *pod)
                          "the cluster does not let go of the pod; has it a finalizer?");
         finish_kube_end(e, rc, &err);
     } else {
-        task_later(e->tasks, AGAIN_MS, look_at_rest, e);
+        task_later(e->tasks, e->pause_ms, look_at_rest, e);
+        e->pause_ms = e->pause_ms * 3 / 2 < PAUSE_MAX ? e->pause_ms * 3 / 2 : PAUSE_MAX;
     }
 }
 
@@ -164,6 +166,7 @@ struct kube_end *kube_end_start(struct tasks *tasks, struct kube_api *api, const
     e->api = api;
     e->sandbox = alloc_strdup(sandbox);
     e->path = kube_api_path(api, "pods", pod);
+    e->pause_ms = AGAIN_MS;
     e->done = done;
     e->arg = arg;
     look_at_rest(e);
