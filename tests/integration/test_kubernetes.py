@@ -561,6 +561,12 @@ def garbage_later():
             cluster.calm()
 
 
+def disturb(pending, how):
+    """Does that to the watch of a creation, as soon as there is one."""
+    poll(f"it is watched, before: {how}", lambda: pending.answered() or cluster.order(watches=how)["count"] > 0)
+    assert not pending.answered(), f"the creation has ended: {pending.result()}"
+
+
 @suite.case("a pod is watched, and not asked for again and again", when=FAKED)
 def watched():
     with Faulty() as server:
@@ -568,7 +574,7 @@ def watched():
         before = len(cluster.requests())
         cluster.order(pods={"do": "late"})
         pending = server.start_call("create_sandbox")
-        poll("it is watched", lambda: cluster.order(watches="bookmark")["count"] > 0)
+        disturb(pending, "bookmark")
         cluster.order(go=True)
         pending.structured()
         asked = [f"{r['method']} {r['path']}" for r in cluster.requests()[before:]]
@@ -581,8 +587,8 @@ def watch_disturbed():
         cluster.order(pods={"do": "late"})
         pending = server.start_call("create_sandbox")
         for how in ("bookmark", "end", "half", "garbage", "forget"):
-            poll(f"it is watched, before: {how}", lambda h=how: cluster.order(watches=h)["count"] > 0)
-        poll("it is watched again", lambda: cluster.order(watches="bookmark")["count"] > 0)
+            disturb(pending, how)
+        disturb(pending, "bookmark")
         cluster.order(go=True)
         sandbox = pending.structured()["sandbox_id"]
         equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
