@@ -366,6 +366,15 @@ static int collect(struct agent *a)
     return wait_ms == UINT64_MAX ? -1 : (int)earlier(wait_ms, INT32_MAX);
 }
 
+static bool is_keeper(const struct agent *a, pid_t pid)
+{
+    bool any = false;
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        any = any || a->interps[i].keeper.pid == pid;
+    }
+    return any;
+}
+
 /* Code in the sandbox has a pid here, and the kernel lets nobody forge the one of kill(). */
 static bool is_order_to_end(const struct signalfd_siginfo *info)
 {
@@ -399,7 +408,8 @@ static void reap_children(struct agent *a)
         }
         /* a keeper exits by itself; if it was killed, its interpreter's processes are now our
          * children */
-        strays = strays || (!known && WIFSIGNALED(status));
+        bool may_be_keeper = !known && (!a->has_orphans || is_keeper(a, pid));
+        strays = strays || (may_be_keeper && WIFSIGNALED(status));
     }
     if (!strays) {
         return;
@@ -424,6 +434,7 @@ static void handle(struct agent *a)
 {
     const struct poll_set *set = &a->polls;
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        a->has_orphans = a->has_orphans || a->interps[i].keeper.leaves_orphans;
         interp_handle(&a->interps[i], set, &a->ops);
     }
     programs_handle(&a->programs, set, &a->ops);

@@ -40,7 +40,8 @@ struct agent {
     struct agent_config config;
     pid_t parent; /* at the start; 0 if it is outside our pid namespace */
     int signal_fd;
-    pid_t relay; /* our own; 0 while there is none */
+    pid_t relay;      /* our own; 0 while there is none */
+    bool has_orphans; /* keepers leave us those of user code (keeper.h) */
     struct oom oom;
 
     struct link links[AGENT_LINKS];

@@ -97,15 +97,17 @@ uint64_t figures_cpu_us(const struct figures *f)
 
 uint64_t figures_peak_kb(const struct figures *f)
 {
-    static const char label[] = "\nVmHWM:";
+    static const char peak[] = "\nVmHWM:";
+    static const char present[] = "\nVmRSS:"; /* of a kernel that keeps no peak (gVisor) */
     char text[2048];
     ssize_t n = f->status_fd >= 0 ? pread(f->status_fd, text, sizeof(text) - 1, 0) : -1;
     if (n <= 0) {
         return 0;
     }
     text[n] = '\0';
-    const char *p = strstr(text, label);
-    return p != NULL ? number_at(p + sizeof(label) - 1) : 0;
+    const char *p = strstr(text, peak);
+    p = p != NULL ? p : strstr(text, present);
+    return p != NULL ? number_at(p + sizeof(peak) - 1) : 0;
 }
 
 void figures_reset_peak(const struct figures *f)

@@ -61,11 +61,11 @@ static bool may_be_shell(struct interrupt *i, pid_t leader, pid_t pid)
     return met == 1 && procs_same_words(pid, leader);
 }
 
-static bool has_programs(pid_t leader, const struct procs_moment *since)
+static bool has_programs(gid_t mark, pid_t leader, const struct procs_moment *since)
 {
     struct procs all = {0};
     bool any = false;
-    procs_look(&all);
+    procs_look(&all, mark);
     procs_mark(&all, getpid(), leader, since);
     for (size_t k = 0; k < all.count; k++) {
         any = any || (all.items[k].below && all.items[k].parent == leader);
@@ -83,7 +83,7 @@ static void interrupt_leader(struct interrupt *i, pid_t leader, const struct pro
         (void)kill(leader, SIGSTOP);
         (void)kill(leader, INTERRUPT_NOTICE);
     }
-    if (by != INTERRUPT_NOTICE_TO_SHELL || again || !has_programs(leader, since)) {
+    if (by != INTERRUPT_NOTICE_TO_SHELL || again || !has_programs(i->mark, leader, since)) {
         (void)kill(leader, SIGINT);
     }
     (void)kill(leader, SIGCONT);
@@ -102,7 +102,7 @@ bool interrupt_run(struct interrupt *i, pid_t leader, const struct procs_moment 
         }
     }
     interrupt_leader(i, leader, since, by);
-    procs_look(&all);
+    procs_look(&all, i->mark);
     procs_mark(&all, getpid(), leader, since);
     for (size_t k = 0; k < all.count; k++) {
         const struct proc *p = &all.items[k];

@@ -29,6 +29,7 @@ struct interrupt {
         unsigned met;
     } known[INTERRUPT_KNOWN_MAX];
     size_t known_count;
+    gid_t mark;                /* see procs.h */
     struct procs_moment since; /* begin of the run that was interrupted last */
     bool leader_is_up;         /* the leader has its handlers, so an interrupt does not end it */
 };

@@ -31,7 +31,8 @@
 #include "worker/agent/process/interrupt.h"
 #include "worker/agent/process/killtree.h"
 
-#define FD_PARK 80 /* above all numbers that programs get; RLIMIT_NOFILE may be as low as 128 */
+#define MARK_FIRST 0x60000000u /* groups above this, one for each pid, belong to nothing */
+#define FD_PARK    80 /* above all numbers that programs get; RLIMIT_NOFILE may be as low as 128 */
 
 /* Written to the pipes in one write each, as they are: both ends are the same binary. */
 struct order {
@@ -47,7 +48,8 @@ struct progress {
         PROGRESS_SWEPT,
         PROGRESS_ENDED
     } what;
-    bool all; /* the sweep has killed all; or the interrupt was sent */
+    bool all;            /* the sweep has killed all; or the interrupt was sent */
+    bool leaves_orphans; /* of STARTED */
     pid_t pid;
     int wait_status;
     int sys;
@@ -203,7 +205,7 @@ static void obey_one(struct keeping *k, const struct order *order)
         return;
     case ORDER_SWEEP:
         done.what = PROGRESS_SWEPT;
-        done.all = killtree_since(k->main_pid, &order->since, on_reaped, k);
+        done.all = killtree_since(k->job->spawn->mark, k->main_pid, &order->since, on_reaped, k);
         break;
     case ORDER_INTERRUPT:
         done.all = interrupt_run(&k->interrupt, k->main_pid, &order->since, k->job->interrupt_by);
@@ -247,9 +249,24 @@ __attribute__((noreturn)) static void keep(struct keeping *k)
     }
 }
 
-__attribute__((noreturn)) static void become_keeper(const struct keeper_job *job, int command_fd,
+/* Older releases of gVisor let only pid 1 be a subreaper. There a group marks what descends from
+ * this keeper. */
+static bool claim_orphans(struct spawn_config *spawn)
+{
+    if (errno != EINVAL || spawn->single_uid) {
+        return false;
+    }
+    spawn->mark = MARK_FIRST + (gid_t)getpid();
+    return true;
+}
+
+__attribute__((noreturn)) static void become_keeper(const struct keeper_job *given, int command_fd,
                                                     int status_fd)
 {
+    struct spawn_config spawn = *given->spawn;
+    struct keeper_job own = *given;
+    const struct keeper_job *job = &own;
+    own.spawn = &spawn;
     struct keeping k = {.job = job, .command_fd = command_fd, .status_fd = status_fd};
     sigset_t child;
     sigemptyset(&child);
@@ -257,9 +274,10 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *job
     sigset_t blocked = child;
     sigaddset(&blocked, SIGINT); /* inherited by the program */
     sigprocmask(SIG_SETMASK, &blocked, NULL);
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 && !claim_orphans(&spawn)) {
         give_up(status_fd, errno, "become a subreaper");
     }
+    k.interrupt.mark = spawn.mark;
     k.main_pid = fork();
     if (k.main_pid < 0) {
         give_up(status_fd, errno, "fork");
@@ -274,7 +292,8 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *job
     if (k.signal_fd < 0) {
         end_all(&k);
     }
-    struct progress p = {.what = PROGRESS_STARTED, .pid = k.main_pid};
+    struct progress p = {
+        .what = PROGRESS_STARTED, .pid = k.main_pid, .leaves_orphans = spawn.mark != 0};
     send_progress(status_fd, &p);
     keep(&k);
 }
@@ -374,6 +393,7 @@ void keeper_read(struct keeper *k)
         }
         if (p.what == PROGRESS_STARTED) {
             k->main_pid = p.pid;
+            k->leaves_orphans = p.leaves_orphans;
         } else if (p.what == PROGRESS_INTERRUPTED) {
             k->owed -= k->owed > 0;
             k->too_early = !p.all;

@@ -45,12 +45,13 @@ struct keeper_job {
 };
 
 struct keeper {
-    pid_t pid;      /* 0 while there is none */
-    pid_t main_pid; /* pid of the program; 0 until it is reported */
-    int command_fd; /* owned */
-    int status_fd;  /* owned; readable when there is progress */
-    unsigned owed;  /* interrupts that are ordered but not sent yet */
-    bool too_early; /* the last one was not sent, because the program is still starting */
+    pid_t pid;           /* 0 while there is none */
+    pid_t main_pid;      /* pid of the program; 0 until it is reported */
+    int command_fd;      /* owned */
+    int status_fd;       /* owned; readable when there is progress */
+    unsigned owed;       /* interrupts that are ordered but not sent yet */
+    bool leaves_orphans; /* to pid 1, as this kernel knows no other subreapers */
+    bool too_early;      /* the last one was not sent, because the program is still starting */
     enum {
         KEEPER_SWEEP_NONE,
         KEEPER_SWEEP_ORDERED,

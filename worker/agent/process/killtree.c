@@ -45,6 +45,7 @@ static bool was_stopped(const struct procs *before, pid_t pid)
 
 /* The processes to kill: all descendants, or those that `main` has started since that moment. */
 struct prey {
+    gid_t mark; /* see procs.h */
     pid_t main;
     const struct procs_moment *since; /* NULL: all */
 };
@@ -54,7 +55,7 @@ struct prey {
 static bool round_of(const struct prey *prey, struct procs *before, bool force)
 {
     struct procs now = {0};
-    procs_look(&now);
+    procs_look(&now, prey->mark);
     procs_mark(&now, getpid(), prey->main, prey->since);
     bool any = false;
     bool progress = false;
@@ -119,28 +120,29 @@ static void kill_all_of_user(const struct spawn_config *c)
 bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtree_reaped_fn reaped,
                           void *arg)
 {
-    static const struct prey everybody = {0, NULL};
+    const struct prey everybody = {c->mark, 0, NULL};
     struct procs seen = {0};
-    bool none = reap_all(reaped, arg);
+    bool claims = c->mark != 0; /* some are no children of ours, so only a look tells */
+    bool none = reap_all(reaped, arg) && !claims;
     for (int i = 0; !none && i < MORE_ROUNDS; i++) {
         if (last_resort && i >= KILL_ROUNDS && i % KILL_ROUNDS == 0) {
             kill_all_of_user(c);
         }
-        (void)round_of(&everybody, &seen, i >= STOP_ROUNDS);
-        none = reap_all(reaped, arg);
+        bool any = round_of(&everybody, &seen, i >= STOP_ROUNDS);
+        none = reap_all(reaped, arg) && !(claims && any);
         if (!none && i > 1) {
             poll(NULL, 0, PAUSE_MS); /* killed processes need a moment to die */
-            none = reap_all(reaped, arg);
+            none = reap_all(reaped, arg) && !(claims && any);
         }
     }
     procs_finish(&seen);
     return none;
 }
 
-bool killtree_since(pid_t main, const struct procs_moment *since, killtree_reaped_fn reaped,
-                    void *arg)
+bool killtree_since(gid_t mark, pid_t main, const struct procs_moment *since,
+                    killtree_reaped_fn reaped, void *arg)
 {
-    const struct prey prey = {main, since};
+    const struct prey prey = {mark, main, since};
     struct procs seen = {0};
     bool none = false;
     int unsure = 0;
@@ -163,7 +165,7 @@ bool killtree_since(pid_t main, const struct procs_moment *since, killtree_reape
 void killtree_strays(const pid_t *known, size_t count)
 {
     struct procs all = {0};
-    procs_look(&all);
+    procs_look(&all, 0);
     for (size_t i = 0; i < all.count; i++) {
         bool ours = false;
         for (size_t k = 0; k < count; k++) {

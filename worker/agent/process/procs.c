@@ -106,7 +106,25 @@ static bool add_proc(struct procs *all, struct proc p)
     return true;
 }
 
-void procs_look(struct procs *ret)
+static bool has_group(pid_t pid, gid_t group)
+{
+    static const char label[] = "\nGroups:";
+    char text[4096];
+    if (!read_file_of(pid, "status", text, sizeof(text))) {
+        return false;
+    }
+    const char *p = strstr(text, label);
+    for (p += p != NULL ? sizeof(label) - 1 : 0; p != NULL && *p != '\0' && *p != '\n';) {
+        size_t digits = strspn(p, "0123456789");
+        if (digits > 0 && read_number(p) == group) {
+            return true;
+        }
+        p += digits > 0 ? digits : 1;
+    }
+    return false;
+}
+
+void procs_look(struct procs *ret, gid_t mark)
 {
     DIR *dir = opendir("/proc");
     if (dir == NULL) {
@@ -118,7 +136,11 @@ void procs_look(struct procs *ret)
             continue;
         }
         struct proc p = {.pid = read_pid(entry->d_name)};
-        if (read_stat(&p) && !add_proc(ret, p)) {
+        bool lives = read_stat(&p);
+        if (lives && mark != 0 && p.parent == 1 && has_group(p.pid, mark)) {
+            p.parent = getpid();
+        }
+        if (lives && !add_proc(ret, p)) {
             break;
         }
     }

@@ -31,8 +31,10 @@ struct procs_moment {
 };
 
 /* Lists all processes but zombies, which neither run nor have children. Processes for which there
- * is no memory are left out. *ret must be empty. */
-void procs_look(struct procs *ret);
+ * is no memory are left out. *ret must be empty. `mark` is for a keeper whose kernel knows no
+ * subreapers, so that orphans become children of pid 1: those with this supplementary group, which
+ * user code cannot leave, count as children of the caller; 0: none. */
+void procs_look(struct procs *ret, gid_t mark);
 void procs_finish(struct procs *p);
 
 /* The present moment: processes that start from now on are later. Reads one file. */

@@ -114,7 +114,7 @@ static int empty_bounding_set(bool must, struct err *err)
 
 static int become_ids(const struct spawn_config *c, struct err *err)
 {
-    if (setgroups(0, NULL) < 0 && getgroups(0, NULL) != 0) {
+    if (setgroups(c->mark != 0 ? 1 : 0, &c->mark) < 0 && getgroups(0, NULL) != 0) {
         return denied(err, "leave all groups");
     }
     if (setresgid(c->gid, c->gid, c->gid) < 0) {
@@ -227,6 +227,19 @@ void spawn_close_all_but(const int *keep, size_t count)
     close_run(next, INT_MAX);
 }
 
+/* gVisor has no fsuid. With another effective uid the saved one still is the agent's, so user code
+ * can neither signal nor trace us meanwhile. */
+static void change_effective_ids(const struct spawn_config *c, bool on)
+{
+    if (on) {
+        (void)!setegid(c->gid); /* if it fails, the file belongs to root, which the user notices */
+        (void)!seteuid(c->uid);
+    } else {
+        (void)!seteuid(getuid());
+        (void)!setegid(getgid());
+    }
+}
+
 /* The fsuid decides the rights to files, so it is changed for one call. The kernel drops and
  * restores the file capabilities with it. */
 static void act_as_user(const struct spawn_config *c, bool on)
@@ -236,6 +249,9 @@ static void act_as_user(const struct spawn_config *c, bool on)
     }
     setfsgid(on ? c->gid : getegid());
     setfsuid(on ? c->uid : geteuid());
+    if ((uid_t)setfsuid((uid_t)-1) != (on ? c->uid : geteuid())) {
+        change_effective_ids(c, on);
+    }
     /* a change of ids resets the dumpable flag to fs.suid_dumpable */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }

@@ -25,6 +25,7 @@ struct spawn_config {
     bool one_stream;       /* what code writes to stderr goes to its stdout */
     const char *packages;  /* directory of packages, NULL if there is none; borrowed for ever */
     bool filter;           /* install our system call filter (filter.h) */
+    gid_t mark;            /* supplementary group by which a keeper knows its own; 0: none */
     bool single_uid;       /* there is only one uid: keep it and drop all privileges */
 };
 
