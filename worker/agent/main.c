@@ -253,7 +253,7 @@ static int relay(const struct options *o, struct err *err)
 static int check_options(const struct options *o, struct err *err)
 {
     struct spawn_config spawn = spawn_of(o);
-    if (check_sandbox(&spawn, o->views, err) < 0) {
+    if (check_sandbox(&spawn, o->fd != NO_FD ? (int)o->fd : -1, o->views, err) < 0) {
         return EXIT_CODE_SETUP;
     }
     printf("%s %s: ready\n", PROTO_AGENT_NAME, CLOISTER_VERSION);

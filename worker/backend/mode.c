@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MODE_VERSION 2u
+#define MODE_VERSION 3u
 
 enum {
     SHIFT_USERNS = 0,
@@ -25,7 +25,11 @@ enum {
     BIT_CRUN = 1 << 13,
     BIT_FLAWED = 1 << 14,
     BIT_VIEWS = 1 << 15,
-    BITS_KNOWN = 0xffff,
+    BIT_RELAY = 1 << 16,
+    BIT_OWN_KERNEL = 1 << 17,
+    BIT_COUNTED = 1 << 18,
+    BIT_GVISOR = 1 << 19,
+    BITS_KNOWN = 0xfffff,
 };
 
 uint64_t oci_mode_pack(const struct oci_mode *mode)
@@ -42,6 +46,10 @@ uint64_t oci_mode_pack(const struct oci_mode *mode)
     packed |= mode->crun ? BIT_CRUN : 0;
     packed |= mode->flawed ? BIT_FLAWED : 0;
     packed |= mode->views ? BIT_VIEWS : 0;
+    packed |= mode->relay ? BIT_RELAY : 0;
+    packed |= mode->own_kernel ? BIT_OWN_KERNEL : 0;
+    packed |= mode->counted ? BIT_COUNTED : 0;
+    packed |= mode->gvisor ? BIT_GVISOR : 0;
     return packed;
 }
 
@@ -68,6 +76,10 @@ bool oci_mode_unpack(uint64_t packed, struct oci_mode *ret_mode)
         .crun = (packed & BIT_CRUN) != 0,
         .flawed = (packed & BIT_FLAWED) != 0,
         .views = (packed & BIT_VIEWS) != 0,
+        .relay = (packed & BIT_RELAY) != 0,
+        .own_kernel = (packed & BIT_OWN_KERNEL) != 0,
+        .counted = (packed & BIT_COUNTED) != 0,
+        .gvisor = (packed & BIT_GVISOR) != 0,
         .choice = (packed >> SHIFT_CHOICE) & 15,
     };
     return true;
@@ -101,7 +113,8 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
     }
     ret_notes->count = 0;
     if (!mode->memory) {
-        oci_notes_add(ret_notes, "memory: %s; RLIMIT_DATA per process stands in", reason);
+        oci_notes_add(ret_notes, "memory: %s; %s", reason,
+                      mode->own_kernel ? "nothing stands in" : "RLIMIT_DATA per process stands in");
         if (why[0] != '\0') {
             reason = "for the same reason as memory"; /* the runtime's words are long */
         }
@@ -112,7 +125,11 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
         oci_notes_add(ret_notes, "cpus: %s", reason);
     }
     if (!mode->pids) {
-        oci_notes_add(ret_notes, "pids: %s; RLIMIT_NPROC stands in", reason);
+        oci_notes_add(ret_notes, "pids: %s; %s", reason,
+                      mode->counted ? "RLIMIT_NPROC stands in" : "nothing stands in");
+    } else if (!mode->counted) {
+        oci_notes_add(ret_notes, "process limit: RLIMIT_NPROC does not hold in a sandbox; one with "
+                                 "too many processes is ended by its control group");
     }
     if (mode->userns == OCI_USERNS_SINGLE) {
         oci_notes_add(ret_notes, "uid: no subordinate ids can be mapped; code runs under the uid "
@@ -121,10 +138,13 @@ void oci_mode_unapplied(const struct oci_mode *mode, bool swap_active, const cha
         oci_notes_add(ret_notes, "user namespace: none can be made here; root in the sandbox is "
                                  "root on the host, without its capabilities");
     }
-    if (!mode->views) {
+    if (!mode->views && !mode->own_kernel) {
         oci_mode_note_views(ret_notes);
     }
-    if (!mode->hide) {
+    if (!mode->hide && mode->own_kernel) {
+        oci_notes_add(ret_notes, "processes: the sandbox's own kernel shows code all processes of "
+                                 "its sandbox, the agent's among them");
+    } else if (!mode->hide) {
         oci_notes_add(ret_notes, "hidepid: the runtime cannot hide other users' processes");
     }
     if (mode->flawed) {

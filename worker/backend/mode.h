@@ -31,8 +31,12 @@ struct oci_mode {
     bool memory, swap, cpu, pids; /* limits that the cgroup applies; false without cgroup */
     bool hide;                    /* /proc shows user code only its own processes */
     bool crun;                    /* understands --cgroup-manager=disabled */
+    bool gvisor;                  /* understands --network=none and --ignore-cgroups */
     bool flawed;                  /* its version is known to let code out */
     bool views;                   /* files of the root and devices are inodes of its own */
+    bool relay;                   /* passes no descriptors on: streams come by a relay */
+    bool own_kernel;              /* the sandbox has a kernel that nobody else has */
+    bool counted;                 /* RLIMIT_NPROC holds */
     unsigned choice;              /* 1-based place in the default list of runtimes; 0 = named */
 };
 

@@ -40,6 +40,7 @@ void oci_box_init(struct oci_box *box, const char *dir, const char *id)
         .state = alloc_printf("%s/runtime", dir),
         .record = alloc_printf("%s/oci.record", dir),
         .pid_file = alloc_printf("%s/oci.pid", dir),
+        .relay = alloc_printf("%s/relay.pid", dir),
         .container = alloc_printf("cloister-%s", id),
     };
 }
@@ -56,6 +57,7 @@ void oci_box_finish(struct oci_box *box)
     free(box->state);
     free(box->record);
     free(box->pid_file);
+    free(box->relay);
     free(box->container);
     memset(box, 0, sizeof(*box));
 }
@@ -217,8 +219,9 @@ int oci_box_clear(const struct oci_box *box, struct err *err)
     CLEANUP_FREE char *net_tmp = alloc_printf("%s.tmp", net);
     CLEANUP_FREE char *first = alloc_printf("%s/" ENDING_FIRST, box->dir);
     CLEANUP_FREE char *first_next = alloc_printf("%s/" ENDING_FIRST ".next", box->dir);
-    const char *const paths[] = {box->bundle, box->state, box->pid_file, socket, net,
-                                 net_tmp,     first,      first_next,    tmp,    box->record};
+    const char *const paths[] = {box->bundle, box->state, box->pid_file, box->relay,
+                                 socket,      net,        net_tmp,       first,
+                                 first_next,  tmp,        box->record};
     int rc = 0;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         /* all are tried; the first failure is reported */

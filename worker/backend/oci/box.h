@@ -22,6 +22,7 @@ struct oci_box {
     char *state;     /* <dir>/runtime, the runtime's --root */
     char *record;    /* <dir>/oci.record */
     char *pid_file;  /* <dir>/oci.pid, written by the runtime */
+    char *relay;     /* <dir>/relay.pid, written by the runtime for each relay that it starts */
     char *container; /* "cloister-<id>" */
 };
 

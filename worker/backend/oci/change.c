@@ -74,6 +74,10 @@ static int check_mode(const struct oci_change *c, bool memory, struct err *err)
     if (c->mode.cgroups == OCI_CGROUPS_SYSTEMD) {
         return err_set(err, ERR_CONFIG, "systemd keeps the limits of this container");
     }
+    if (memory && c->mode.own_kernel) {
+        return err_set(err, ERR_CONFIG,
+                       "the kernel of this container goes by what it had at its start");
+    }
     if (memory && !c->mode.memory) {
         return err_set(err, ERR_CONFIG, "no control group limits the memory of this container");
     }

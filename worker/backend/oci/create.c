@@ -7,7 +7,8 @@
  * Usually this runs one command of the runtime; everything else is small files. The agent's socket
  * is made here and inherited, so the sandbox has no path to it, and a stream can be opened before
  * the agent is ready. Our copy is closed as soon as the runtime has the socket: from then on a
- * refused connection means that the agent is gone.
+ * refused connection means that the agent is gone. A runtime that passes no descriptors on gets an
+ * end of the first stream as stdin and stdout in its place (relay.c).
  *
  * Three records are written. Before the first, in front of the command, the container cannot exist;
  * if the worker dies then, the sweep finds "a runtime at work". After the second, behind the
@@ -34,6 +35,7 @@
 #include "worker/backend/oci/packages.h"
 #include "worker/backend/oci/packages_limit.h"
 #include "worker/backend/oci/probe.h"
+#include "worker/backend/oci/relay.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/oci/shares.h"
 #include "worker/backend/share.h"
@@ -51,7 +53,8 @@ struct oci_create {
     struct oci_notes notes;
     char *runtime; /* path */
     char *helper;  /* for a network: its program */
-    int listen_fd;
+    int agent_fd;  /* what the agent gets: its socket, or its end of the first stream */
+    int stream_fd; /* our end of that stream; -1: there is none yet */
     int tether[2]; /* for a network */
     bool cancelled;
     struct oci_probe *probe;
@@ -84,7 +87,8 @@ void oci_create_free(struct oci_create *c)
         oci_root_finish(&c->root);
         free(c->runtime);
         free(c->helper);
-        close_fd(&c->listen_fd);
+        close_fd(&c->agent_fd);
+        close_fd(&c->stream_fd);
         close_fd(&c->tether[0]);
         close_fd(&c->tether[1]);
         free(c);
@@ -98,8 +102,10 @@ static void finish_oci_create(struct oci_create *c, int rc)
         .image = c->record.image,
     };
     info.unapplied_count = oci_notes_list(&c->notes, info.unapplied);
-    c->fn(c->arg, rc, rc == 0 ? &c->record : NULL, rc == 0 ? &info : NULL, rc == 0 ? NULL : &c->err,
-          rc == 0 ? "" : c->hint);
+    int stream = rc == 0 ? c->stream_fd : -1;
+    c->stream_fd = rc == 0 ? -1 : c->stream_fd;
+    c->fn(c->arg, rc, rc == 0 ? &c->record : NULL, stream, rc == 0 ? &info : NULL,
+          rc == 0 ? NULL : &c->err, rc == 0 ? "" : c->hint);
     oci_create_free(c);
 }
 
@@ -116,7 +122,7 @@ static void on_create_undone(void *arg, int rc, const struct err *err)
 /* Removes what was made so far, then reports c->err. */
 static void fail_oci_create(struct oci_create *c)
 {
-    close_fd(&c->listen_fd);
+    close_fd(&c->agent_fd);
     struct oci_end_options options = {
         .box = &c->box,
         .runtime = c->runtime != NULL ? c->runtime : "",
@@ -272,6 +278,17 @@ static void on_limited(void *arg, const struct oci_exec_result *result)
     }
 }
 
+/* A kernel of the sandbox's own shares no namespace with anybody. */
+static void limit_namespaces(struct oci_create *c)
+{
+    if (c->mode.own_kernel) {
+        connect_network(c);
+    } else {
+        c->exec = oci_limits_start(c->tasks, &c->request.spec, &c->mode, &c->host, c->record.pid,
+                                   on_limited, c);
+    }
+}
+
 static void try_launch(struct oci_create *c);
 
 static void on_unviewed(void *arg, int rc, const struct err *err)
@@ -330,8 +347,7 @@ static void on_run(void *arg, const struct oci_exec_result *result)
             snprintf(c->hint, sizeof(c->hint), "%s", OCI_HINT_SPACE);
         }
     } else if (settle_oci_create(c) == 0) {
-        c->exec = oci_limits_start(c->tasks, &c->request.spec, &c->mode, &c->host, c->record.pid,
-                                   on_limited, c);
+        limit_namespaces(c);
         return;
     } else if (words[0] != '\0') {
         err_ignore(err_wrap(&c->err, "%s", words));
@@ -354,6 +370,10 @@ static int prepare(struct oci_create *c)
         if (rc == 0 && strcmp(spec->packages, spec->id) == 0) {
             oci_packages_tidy(c->tasks, "", spec->agent_path);
         }
+    }
+    if (rc == 0 && spec->network && c->mode.relay) {
+        snprintf(c->hint, sizeof(c->hint), OCI_RELAY_NETWORK_HINT);
+        rc = err_set(err, ERR_CONFIG, OCI_RELAY_NO_NETWORK);
     }
     if (rc == 0 && spec->network) {
         rc = oci_net_find(&c->helper, c->hint, err);
@@ -385,7 +405,10 @@ static int launch(struct oci_create *c)
     c->mode = oci_packages_mode(spec, &c->mode, &c->host);
     c->mode = oci_shares_mode(spec, &c->mode, &c->host);
     int rc = prepare(c);
-    rc = rc < 0 ? rc : agent_socket_listen(c->box.dir, &c->listen_fd, err);
+    if (rc == 0) {
+        rc = c->mode.relay ? oci_relay_pair(&c->stream_fd, &c->agent_fd, err)
+                           : agent_socket_listen(c->box.dir, &c->agent_fd, err);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -395,8 +418,10 @@ static int launch(struct oci_create *c)
     struct oci_args args;
     oci_args_begin(&args, c->runtime, &c->mode, c->box.state, "run");
     oci_args_add(&args, "--detach");
-    oci_args_add(&args, "--preserve-fds");
-    oci_args_add(&args, spec->network ? "2" : "1");
+    if (!c->mode.relay) {
+        oci_args_add(&args, "--preserve-fds");
+        oci_args_add(&args, spec->network ? "2" : "1");
+    }
     oci_args_add(&args, "--pid-file");
     oci_args_add(&args, c->box.pid_file);
     oci_args_add(&args, "--bundle");
@@ -407,17 +432,20 @@ static int launch(struct oci_create *c)
     if (rc < 0) {
         return rc;
     }
-    const int passed[] = {c->listen_fd, c->tether[1]};
+    const int passed[] = {c->agent_fd, c->tether[1]};
     struct oci_exec_options options = {
         .argv = command.items,
         .pass_fds = passed,
-        .pass_count = spec->network ? 2 : 1,
+        .pass_count = c->mode.relay   ? 0
+                      : spec->network ? 2
+                                      : 1,
+        .stdio_fd = c->mode.relay ? c->agent_fd : 0,
         .deadline_ms = RUN_MS,
         .linger = true,
     };
     c->exec = oci_exec_start(c->tasks, &options, on_run, c);
     oci_shares_command_finish(&command);
-    close_fd(&c->listen_fd);
+    close_fd(&c->agent_fd);
     close_fd(&c->tether[1]);
     if (oci_exec_pid(c->exec) != 0 && record(c, oci_exec_pid(c->exec), OCI_RECORD_STARTING) < 0) {
         oci_exec_kill(c->exec); /* a sweep could not find it without a record */
@@ -474,7 +502,7 @@ struct oci_create *oci_create_start(struct tasks *tasks, const struct backend_sp
 {
     struct oci_create *c = alloc_one(struct oci_create);
     c->tasks = tasks;
-    c->listen_fd = -1;
+    c->agent_fd = c->stream_fd = -1;
     c->tether[0] = c->tether[1] = -1;
     c->fn = fn;
     c->arg = arg;

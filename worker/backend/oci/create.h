@@ -12,8 +12,10 @@
 
 struct oci_create;
 
-/* rc 0: `record` describes the running container. rc < 0: nothing of it is left. */
-typedef void (*oci_create_fn)(void *arg, int rc, const struct oci_record *record,
+/* rc 0: `record` describes the running container, and `stream` is the first one, before its
+ * greeting (relay.h), owned by the receiver; -1 if streams are opened at a socket. rc < 0: nothing
+ * of it is left. */
+typedef void (*oci_create_fn)(void *arg, int rc, const struct oci_record *record, int stream,
                               const struct backend_info *info, const struct err *err,
                               const char *hint);
 

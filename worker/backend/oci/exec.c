@@ -248,6 +248,9 @@ static int spawn_runtime(struct oci_exec *x, const struct oci_exec_options *opti
         stdio[1 + i].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
         stdio[1 + i].data.stream = (uv_stream_t *)&x->streams[i].pipe;
     }
+    for (int i = 0; options->stdio_fd > 0 && i < STDERR_FILENO; i++) {
+        stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = options->stdio_fd};
+    }
     for (size_t i = 0; i < options->pass_count; i++) {
         stdio[PASSED_FD + i].flags = UV_INHERIT_FD;
         stdio[PASSED_FD + i].data.fd = options->pass_fds[i];

@@ -20,6 +20,7 @@ struct oci_exec_options {
     const char *const *argv; /* NULL-ended; argv[0] is a path. Borrowed during the call */
     const int *pass_fds;     /* become descriptors 3 and up of the command. Borrowed */
     size_t pass_count;       /* at most OCI_EXEC_FDS_MAX */
+    int stdio_fd;            /* becomes its stdin and stdout; 0: none, and its stdout is kept */
     uint64_t deadline_ms;    /* then it is killed */
     bool linger;             /* after success, log the container's stderr up to a limit */
 };

@@ -31,6 +31,7 @@
 #include "worker/backend/oci/packages.h"
 #include "worker/backend/oci/packages_limit.h"
 #include "worker/backend/oci/probe.h"
+#include "worker/backend/oci/relay.h"
 #include "worker/backend/oci/remedies.h"
 #include "worker/backend/oci/shares.h"
 #include "worker/backend/record.h"
@@ -47,6 +48,9 @@ struct oci {
     bool known;         /* created or attached: */
     struct oci_cgroup_dirs dirs;
     int kills_fd;                     /* counts kills for memory; -1: nothing does */
+    struct oci_record record;         /* of the container that is known */
+    struct oci_mode mode;             /* how that was made */
+    int first_fd;                     /* the stream of the creation, not yet asked for; -1 */
     struct backend_limits limits;     /* those it has */
     uint64_t packages_bytes;          /* as in the spec */
     struct oci_packages_watch *watch; /* of an installer that runs code of packages */
@@ -89,6 +93,7 @@ static struct backend *oci_open(uv_loop_t *loop)
     struct oci *o = alloc_one(struct oci);
     o->base.ops = &backend_oci;
     o->kills_fd = -1;
+    o->first_fd = -1;
     tasks_init(&o->tasks, loop);
     return &o->base;
 }
@@ -98,20 +103,25 @@ static void name_box(struct oci *o, const struct backend_spec *spec)
     oci_box_finish(&o->box);
     oci_box_init(&o->box, spec->dir != NULL ? spec->dir : "", spec->id != NULL ? spec->id : "");
     o->known = false;
+    fd_close(&o->first_fd);
     o->limits = spec->limits;
     o->packages_bytes = spec->packages_bytes;
     o->stopped = (struct err)ERR_INIT;
     oci_packages_watch_end(o->watch);
 }
 
-static void adopt(struct oci *o, pid_t pid)
+static void adopt(struct oci *o, const struct oci_record *record)
 {
+    pid_t pid = record->pid;
     struct oci_cgroup_host *host = alloc_one(struct oci_cgroup_host);
     oci_cgroup_detect("", geteuid() == 0, host);
     oci_cgroup_find("", host, pid, o->box.container, &o->dirs);
     free(host);
     fd_close(&o->kills_fd);
     o->kills_fd = oci_cgroup_open_kills(&o->dirs);
+    o->record = *record;
+    o->mode = (struct oci_mode){0};
+    (void)oci_mode_unpack(record->mode, &o->mode); /* of another build: as runtimes usually do */
     o->known = true;
 }
 
@@ -160,6 +170,7 @@ static void on_empty(void *arg)
     oci_box_finish(&o->box);
     spec_copy_finish(&o->end_spec);
     fd_close(&o->kills_fd);
+    fd_close(&o->first_fd);
     free(o);
     closed(closed_arg);
 }
@@ -186,7 +197,9 @@ static void on_oci_probe(void *arg, const struct oci_probe_result *result)
     CLEANUP_FREE char *lack = NULL;
     char network_hint[BACKEND_HINT_MAX];
     struct err err;
-    if (oci_net_find(&helper, network_hint, &err) < 0) {
+    if (result->usable && result->mode.relay) {
+        lack = alloc_strdup(OCI_RELAY_NO_NETWORK " (" OCI_RELAY_NETWORK_HINT ")");
+    } else if (oci_net_find(&helper, network_hint, &err) < 0) {
         lack = alloc_printf("%s (%s)", err.text, network_hint);
     }
     struct backend_probe probe = {
@@ -277,7 +290,7 @@ static void begin_oci_destroy(struct oci *o)
     oci_box_finish(&trial);
 }
 
-static void on_oci_create(void *arg, int rc, const struct oci_record *record,
+static void on_oci_create(void *arg, int rc, const struct oci_record *record, int stream,
                           const struct backend_info *info, const struct err *err, const char *hint)
 {
     struct oci *o = arg;
@@ -285,7 +298,8 @@ static void on_oci_create(void *arg, int rc, const struct oci_record *record,
     /* read before the callback, which may call destroy itself */
     bool cancelled = o->destroy_done != NULL;
     if (rc == 0) {
-        adopt(o, record->pid);
+        adopt(o, record);
+        o->first_fd = stream;
     }
     o->create_done(o->create_arg, rc, info, err, hint);
     if (cancelled && o->closed == NULL) {
@@ -350,7 +364,7 @@ static void on_attach(void *arg)
     struct oci_mode mode;
     int rc = find_container(o, record, &err);
     if (rc == 0) {
-        adopt(o, record->pid);
+        adopt(o, record);
         if (oci_mode_unpack(record->mode, &mode)) {
             struct oci_host *host = alloc_one(struct oci_host);
             oci_host_read("", geteuid(), getegid(), host);
@@ -381,11 +395,40 @@ static void oci_attach(struct backend *b, const struct backend_spec *spec, backe
 
 /* ---- stream, usage -------------------------------------------------------------------------- */
 
+static void on_relay(void *arg, int rc, int fd, const struct err *err)
+{
+    struct oci *o = arg;
+    struct err gone = ERR_INIT;
+    if (rc < 0 && o->known && oci_process_gone(o->record.pid, o->record.start)) {
+        rc = err_set(&gone, ERR_GONE, "the sandbox has ended");
+        err = &gone;
+    }
+    o->stream_done(o->stream_arg, rc, fd, err);
+}
+
+/* Where the runtime passes no descriptors on. */
+static void open_relay(struct oci *o)
+{
+    struct err err = ERR_INIT;
+    if (o->first_fd >= 0) {
+        oci_relay_greet(&o->tasks, steal_fd(&o->first_fd), on_relay, o);
+        return;
+    }
+    int rc = oci_relay_exec(&o->tasks, &o->box, o->record.runtime, &o->mode, on_relay, o, &err);
+    if (rc < 0) {
+        on_relay(o, rc, -1, &err);
+    }
+}
+
 static void on_oci_stream(void *arg)
 {
     struct oci *o = arg;
     struct err err = ERR_INIT;
     int fd = -1;
+    if (o->known && o->stopped.code == 0 && o->mode.relay) {
+        open_relay(o);
+        return;
+    }
     int rc = !o->known              ? err_set(&err, ERR_GONE, "there is no sandbox")
              : o->stopped.code != 0 ? err_set(&err, ERR_GONE, "%s", o->stopped.text)
                                     : agent_socket_connect(o->box.dir, &fd, &err);

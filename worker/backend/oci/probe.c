@@ -7,7 +7,12 @@
  *
  *   for each runtime:  VERSION ──▶ TRY rung ──ok──▶ CLEAN ──▶ done
  *                                   ▲   └─failed─▶ CLEAN ─┐
- *                                   └─── next rung ───────┘
+ *                                   └─ by a relay, next rung ┘
+ *
+ * What a runtime leaves out silently shows only inside, so the agent tells it (common/relay.h). A
+ * runtime that does not hand the agent's socket down, or does not know the option for that, is
+ * tried once more without it: streams need a relay then. As soon as an agent has run, it is known
+ * which.
  *
  * A trial that times out ends the probe without trying weaker modes: on an overloaded host that
  * would silently give up isolation which a later probe would find.
@@ -18,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -26,6 +32,8 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/log.h"
+#include "common/relay.h"
+#include "worker/backend/agent_socket.h"
 #include "worker/backend/oci/box.h"
 #include "worker/backend/oci/end.h"
 #include "worker/backend/oci/exec.h"
@@ -50,7 +58,11 @@ struct oci_probe {
     char *runtime;   /* path */
     char version[OCI_WORDS_MAX];
     char flaws[OCI_WORDS_MAX];
-    bool crun, flawed;
+    bool crun, gvisor, flawed;
+    bool relay;                       /* the socket is not handed down to this trial */
+    bool relay_known;                 /* whether it has to be so with this runtime */
+    bool again;                       /* the rung is tried once more */
+    bool own_kernel, hidden, counted; /* as the last agent that ran told */
     struct oci_mode ladder[OCI_LADDER_MAX];
     size_t rung, rungs;
     uint64_t started_ms;
@@ -144,6 +156,9 @@ static void finish_oci_probe(struct oci_probe *p)
     if (p->usable) {
         result.mode = p->ladder[p->rung];
         result.mode.choice = p->choice;
+        result.mode.hide = result.mode.hide && p->hidden;
+        result.mode.counted = p->counted;
+        result.mode.own_kernel = p->own_kernel;
         oci_mode_unapplied(&result.mode, p->host.swap_active, p->cgroup_words, notes);
         oci_host_unapplied(&p->host, notes);
         oci_packages_note(p->request.spec.packages_bytes, notes);
@@ -174,6 +189,8 @@ static void on_cleaned(void *arg, int rc, const struct err *err)
     }
     if (p->usable || p->stop) {
         finish_oci_probe(p);
+    } else if (p->again) {
+        try_rung(p);
     } else if (++p->rung < p->rungs) {
         try_rung(p);
     } else {
@@ -219,11 +236,39 @@ static bool is_shortage(struct oci_probe *p, int spawn_error)
            spawn_error == ENFILE;
 }
 
+static bool is_told(struct view out, const char *line)
+{
+    return memmem(out.data, out.len, line, strlen(line)) != NULL;
+}
+
+/* Takes what the agent told, if one has run, and thereby whether this runtime hands descriptors
+ * down. */
+static void take_told(struct oci_probe *p, struct view out)
+{
+    struct utsname host;
+    CLEANUP_FREE char *ours =
+        uname(&host) == 0 ? alloc_printf(TRIAL_KERNEL, host.release, host.version) : NULL;
+    if (!is_told(out, TRIAL_BEGIN)) {
+        return;
+    }
+    p->relay = p->relay || !is_told(out, TRIAL_PASSED);
+    p->relay_known = true;
+    p->own_kernel = ours != NULL && !is_told(out, ours);
+    p->hidden = is_told(out, TRIAL_HIDDEN);
+    p->counted = is_told(out, TRIAL_COUNTED);
+}
+
 static void on_tried(void *arg, const struct oci_exec_result *result)
 {
     struct oci_probe *p = arg;
     p->exec = NULL;
     p->usable = result->exit_code == 0 && !p->stop;
+    bool by_relay = p->relay;
+    take_told(p, result->out);
+    if (!p->usable && !p->relay_known) {
+        p->relay = !by_relay;
+    }
+    p->again = !p->usable && p->relay && !by_relay;
     if (p->usable || p->stop) {
         clean_probe(p);
         return;
@@ -251,6 +296,10 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
               (int)mode->userns, (int)mode->cgroups, mode->hide, mode->views, p->words);
     if (mode->cgroups != OCI_CGROUPS_NONE) {
         memcpy(p->cgroup_words, p->words, sizeof(p->cgroup_words));
+    }
+    if (p->again) {
+        clean_probe(p);
+        return;
     }
     if (p->rung + 1 == p->rungs) {
         add_reason(p, p->runtime, p->words);
@@ -285,18 +334,28 @@ static void try_rung(struct oci_probe *p)
 {
     struct oci_mode *mode = &p->ladder[p->rung];
     mode->crun = p->crun;
+    mode->gvisor = p->gvisor;
     mode->flawed = p->flawed;
+    mode->relay = p->relay;
     struct oci_root root;
     struct err err;
+    CLEANUP_FD int listen_fd = -1;
     int rc = oci_box_prepare(&p->box, &p->request.spec, mode, &p->host, "check", NULL, &root,
                              p->hint, &err);
     oci_root_finish(&root);
+    if (rc == 0 && !mode->relay) {
+        rc = agent_socket_listen(p->box.dir, &listen_fd, &err);
+    }
     if (rc < 0) {
         give_up_oci_probe(p, err.text);
         return;
     }
     struct oci_args args;
     oci_args_begin(&args, p->runtime, mode, p->box.state, "run");
+    if (!mode->relay) {
+        oci_args_add(&args, "--preserve-fds");
+        oci_args_add(&args, "1");
+    }
     oci_args_add(&args, "--bundle");
     oci_args_add(&args, p->box.bundle);
     oci_args_add(&args, p->box.container);
@@ -304,6 +363,8 @@ static void try_rung(struct oci_probe *p)
     oci_devices_wrap(&p->request.spec, mode, &p->host, args.items, &command);
     struct oci_exec_options options = {
         .argv = command.items,
+        .pass_fds = &listen_fd,
+        .pass_count = mode->relay ? 0 : 1,
         .deadline_ms = TRY_MS,
     };
     p->exec = oci_exec_start(p->tasks, &options, on_tried, p);
@@ -327,6 +388,7 @@ static void on_version(void *arg, const struct oci_exec_result *result)
     }
     oci_runtime_words(text, p->version);
     p->crun = strncmp(p->version, "crun", 4) == 0 || strncmp(p->version, "krun", 4) == 0;
+    p->gvisor = strncmp(p->version, "runsc", 5) == 0;
     p->flawed = oci_runtime_flaws(p->version, p->flaws);
     if (p->stop) {
         clean_probe(p);
@@ -359,6 +421,7 @@ static void next_runtime(struct oci_probe *p)
     p->runtime = NULL;
     p->version[0] = p->flaws[0] = '\0';
     p->cgroup_words[0] = '\0';
+    p->relay = p->relay_known = p->own_kernel = p->hidden = p->counted = false;
     p->rung = 0;
     struct err err;
     if (oci_runtime_find(name, &p->runtime, &err) < 0) {

@@ -90,6 +90,11 @@ void oci_args_begin(struct oci_args *args, const char *runtime, const struct oci
         oci_args_add(args, "--systemd-cgroup");
     } else if (mode != NULL && mode->cgroups == OCI_CGROUPS_NONE && mode->crun) {
         oci_args_add(args, "--cgroup-manager=disabled");
+    } else if (mode != NULL && mode->cgroups == OCI_CGROUPS_NONE && mode->gvisor) {
+        oci_args_add(args, "--ignore-cgroups");
+    }
+    if (mode != NULL && mode->gvisor) { /* its own network would want an interface of the host */
+        oci_args_add(args, "--network=none");
     }
     oci_args_add(args, "--root");
     oci_args_add(args, state_dir);
