@@ -4,6 +4,7 @@ user code."""
 import os
 import pwd
 import shutil
+import signal
 
 from common import ON_OCI, Server, Skip, Suite, contains, doctor, equal, needs_runtime, poll, skip_all
 import mcp
@@ -62,6 +63,20 @@ OPENS_MOUNT_POINTS_AS_ROOT_OF_THE_SANDBOX = """
 """
 
 
+# As gVisor's.
+KNOWS_NO_DESCRIPTORS = """
+    if "--preserve-fds" in args:
+        refuse("flag provided but not defined: -preserve-fds")
+"""
+
+LOSES_DESCRIPTORS = """
+    if "--preserve-fds" in args:
+        at = args.index("--preserve-fds")
+        del args[at : at + 2]
+        os.closerange(3, 64)
+"""
+
+
 def wrapper(directory, name, body, version=None):
     path = f"{directory}/{name}"
     tell = f"if args == ['--version']: sys.exit(print('runc version {version}'))" if version else ""
@@ -107,6 +122,21 @@ def needs_user_namespaces():
         server.legacy()
         if lacks_user_namespace(server, server.call("create_sandbox")["sandbox_id"]):
             raise Skip("this host has no user namespaces")
+
+
+@suite.case("a runtime that passes no descriptors on: streams come by a relay, also behind a worker's death")
+def streams_by_a_relay():
+    for body in (KNOWS_NO_DESCRIPTORS, LOSES_DESCRIPTORS):
+        with Server("--runtime", wrapper(mcp.temporary_directory(), "other", body)) as server:
+            server.legacy()
+            sandbox = server.call("create_sandbox")["sandbox_id"]
+            equal(server.run("x = 41", sandbox_id=sandbox)["status"], "ok")
+            code = "open('begun', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.02)\nx + 1"
+            pending = server.start_call("execute_code", sandbox_id=sandbox, code=f"import os, time\n{code}")
+            poll("the code runs", lambda: server.read_text("begun", sandbox) is not None)
+            os.kill(server.worker_pid(sandbox), signal.SIGKILL)
+            server.call("write_file", sandbox_id=sandbox, path="go", content="")
+            equal(pending.structured()["result"], "42")
 
 
 @suite.case("a runtime that opens mount points for reading gives a user namespace all the same")

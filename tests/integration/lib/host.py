@@ -9,6 +9,8 @@ from engine import Engine, is_waiting_monitor
 # Set explicitly, so that an engine which this machine runs is not used. with_engine.py sets another value.
 BACKEND = os.environ.setdefault("CLOISTER_BACKEND", "oci")
 os.environ.setdefault("CLOISTER_POOL", "0")  # tests count what there is; those of the pool ask for it
+# Under gVisor the processes of a sandbox are no processes of this host, but for the kernel that they have.
+OWN_KERNEL = os.path.basename(os.environ.get("CLOISTER_RUNTIME", "")) == "runsc"
 ENGINE = Engine.attached()  # the tests' own engine, or None
 
 
@@ -94,12 +96,15 @@ def pid_namespace(pid):
 
 
 def agents_of(sandbox):
-    """Pids, on the host, of the first processes of the sandbox, or of its agent where that is not the first."""
+    """Pids, on the host, of the first processes of the sandbox, of its agent where that is not the first, or of its kernel."""
     if ENGINE is not None:
         states = [c["State"] for c in ENGINE.containers(sandbox)]
         return [s["Pid"] for s in states if s["Running"] and s["Pid"] > 0]
     found = []
     for pid, line in processes():
+        if OWN_KERNEL:
+            found += [pid] if line.startswith("runsc-sandbox ") and sandbox in line else []
+            continue
         try:
             with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
                 inside = sandbox in file.read()

@@ -12,6 +12,7 @@
 
 #include "common/io/json.h"
 #include "tests/lib/json_at.h"
+#include "worker/backend/oci/relay.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/oci/shares.h"
 #include "worker/backend/oci/spec.h"
@@ -46,7 +47,8 @@ static struct fixture make(void)
                  .cpu = true,
                  .pids = true,
                  .hide = true,
-                 .views = true},
+                 .views = true,
+                 .counted = true},
         .host = {.root = true,
                  .uids = {0, UINT32_MAX},
                  .gids = {0, UINT32_MAX},
@@ -478,7 +480,7 @@ static void too_few_ids_are_an_error(void **state)
 static void modes_survive_packing(void **state)
 {
     (void)state;
-    for (unsigned bits = 0; bits < 2048; bits++) {
+    for (unsigned bits = 0; bits < 32768; bits++) {
         struct oci_mode in = {
             .userns = (enum oci_userns)(1 + bits % 3),
             .cgroups = (enum oci_cgroups)(1 + (bits >> 2) % 3),
@@ -486,6 +488,10 @@ static void modes_survive_packing(void **state)
             .crun = (bits & 32) != 0,
             .choice = (bits >> 6) & 3,
             .views = (bits & 1024) != 0,
+            .relay = (bits & 2048) != 0,
+            .own_kernel = (bits & 4096) != 0,
+            .counted = (bits & 8192) != 0,
+            .gvisor = (bits & 16384) != 0,
         };
         in.memory = in.swap = in.cpu = in.pids = in.cgroups != OCI_CGROUPS_NONE && bits % 2 == 0;
         uint64_t packed = oci_mode_pack(&in);
@@ -493,7 +499,8 @@ static void modes_survive_packing(void **state)
         assert_true(packed != 0 && packed <= UINT32_MAX);
         assert_true(oci_mode_unpack(packed, &out));
         assert_int_equal(oci_mode_pack(&out), packed);
-        assert_true(out.views == in.views);
+        assert_true(out.views == in.views && out.relay == in.relay);
+        assert_true(out.own_kernel == in.own_kernel && out.counted == in.counted);
     }
     struct oci_mode mode;
     static const uint64_t unknown[] = {0,          1,          0x20000000, 0x20000001,
@@ -520,6 +527,40 @@ static void what_is_missing_is_said(void **state)
     assert_int_equal(notes.count, 6);
     assert_non_null(strstr(notes.text[4], "private files: "));
     assert_non_null(strstr(notes.text[0], "memory: the runtime's words; RLIMIT_DATA"));
+}
+
+static void a_kernel_of_its_own_shares_no_files_and_says_what_it_lacks(void **state)
+{
+    (void)state;
+    struct oci_notes notes;
+    struct oci_mode own = make().mode;
+    own.own_kernel = own.relay = true;
+    own.views = false;
+    oci_mode_unapplied(&own, true, "", &notes);
+    assert_int_equal(notes.count, 0);
+    own.hide = own.counted = false;
+    oci_mode_unapplied(&own, true, "", &notes);
+    assert_int_equal(notes.count, 2);
+    assert_non_null(strstr(notes.text[0], "process limit: RLIMIT_NPROC does not hold"));
+    assert_non_null(strstr(notes.text[1], "processes: "));
+    own.cgroups = OCI_CGROUPS_NONE;
+    own.memory = own.swap = own.cpu = own.pids = false;
+    oci_mode_unapplied(&own, true, "", &notes);
+    assert_non_null(strstr(notes.text[0], "nothing stands in"));
+}
+
+static void streams_by_a_relay_need_a_socket_inside(void **state)
+{
+    (void)state;
+    struct fixture f = make();
+    f.mode.relay = f.mode.own_kernel = true;
+    build(&f);
+    has_args(&f, "--listen", OCI_RELAY_SOCKET);
+    assert_true(lists(mount_options(&f, OCI_RELAY_SOCKET_DIR), "mode=0700"));
+    /* its kernel has room beside code: for itself, and for each process */
+    assert_true(spec_at(&f, "linux.resources.memory.limit")->valuedouble > 512u << 20);
+    assert_true(spec_at(&f, "linux.resources.pids.limit")->valuedouble > 10 * 256);
+    cJSON_Delete(f.config);
 }
 
 static void overlays_come_below_all_else_and_the_trial_looks_for_them(void **state)
@@ -696,6 +737,8 @@ int main(void)
         cmocka_unit_test(the_longest_command_has_room_and_a_failure_leaves_nothing),
         cmocka_unit_test(modes_survive_packing),
         cmocka_unit_test(what_is_missing_is_said),
+        cmocka_unit_test(a_kernel_of_its_own_shares_no_files_and_says_what_it_lacks),
+        cmocka_unit_test(streams_by_a_relay_need_a_socket_inside),
         cmocka_unit_test(overlays_come_below_all_else_and_the_trial_looks_for_them),
         cmocka_unit_test(system_call_tables_are_sound),
         cmocka_unit_test(unknown_calls_do_not_exist),
