@@ -107,11 +107,11 @@ install_network_helper() {
     install_if_possible slirp4netns slirp4netns "packages cannot be installed where no container engine is used"
 }
 
-# Installs engines, whose services stay off (install-quietly), and the helpers that map ids for the tests of ordinary users. Those tests need root and
+# Installs engines, whose services stay off (install-quietly), gVisor, and the helpers that map ids for the tests of ordinary users. Those tests need root and
 # are skipped without it, or where a package is missing.
 install_engines() {
     local each command
-    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry newuidmap:uidmap apparmor_parser:apparmor; do
+    for each in dockerd:docker.io podman:podman mmdebstrap:mmdebstrap docker-registry:docker-registry newuidmap:uidmap apparmor_parser:apparmor runsc:runsc; do
         command=${each%%:*}
         if [ "$(id -u)" -eq 0 ] && has_command apt-get; then
             need_command "$command" "${each#*:}"

@@ -46,6 +46,7 @@
 
 #define VERSION_MS 2000
 #define TRY_MS     4000 /* one container; usually 30 to 80 ms */
+#define KERNEL_MS  8000 /* the same by a relay: a kernel is started, too; usually 150 ms */
 #define TOTAL_MS   8000
 #define REASON_MAX 1024
 
@@ -365,7 +366,7 @@ static void try_rung(struct oci_probe *p)
         .argv = command.items,
         .pass_fds = &listen_fd,
         .pass_count = mode->relay ? 0 : 1,
-        .deadline_ms = TRY_MS,
+        .deadline_ms = mode->relay ? KERNEL_MS : TRY_MS,
     };
     p->exec = oci_exec_start(p->tasks, &options, on_tried, p);
     oci_shares_command_finish(&command);
