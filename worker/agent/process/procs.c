@@ -207,7 +207,10 @@ bool proc_catches(pid_t pid, int sig)
         return false;
     }
     const char *digits = strstr(text, label);
-    size_t len = digits != NULL ? strspn(digits + sizeof(label) - 1, "0123456789abcdef") : 0;
+    if (digits == NULL) {
+        return true;
+    }
+    size_t len = strspn(digits + sizeof(label) - 1, "0123456789abcdef");
     size_t nibble = (size_t)(sig - 1) / 4;
     if (nibble >= len) {
         return false;

@@ -44,7 +44,7 @@ struct procs_moment procs_now(void);
  * `root`, has started since that moment; older processes and their descendants are not marked. */
 void procs_mark(struct procs *all, pid_t root, pid_t main, const struct procs_moment *since);
 
-/* True if the process has a handler for the signal. */
+/* True if the process has a handler for the signal, and where the kernel does not tell (gVisor). */
 bool proc_catches(pid_t pid, int sig);
 
 /* True if both have the same command line, as between fork and exec, or if one cannot be read. */
