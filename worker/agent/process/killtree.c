@@ -4,6 +4,8 @@
  * fork, and does not make room for forks of others by dying. Children of a killed process become
  * ours, because we are a subreaper, so the next round still sees them.
  *
+ * Where stopping harms others (gVisor), each round kills what it sees.
+ *
  * User code may continue stopped processes. So after STOP_ROUNDS the rounds kill all that they see.
  * After KILL_ROUNDS, if the caller allows it, a process of the sandbox user sends kill(-1,
  * SIGKILL), which the kernel does in one step that no fork escapes. That kills all other processes
@@ -46,6 +48,7 @@ static bool was_stopped(const struct procs *before, pid_t pid)
 /* The processes to kill: all descendants, or those that `main` has started since that moment. */
 struct prey {
     gid_t mark; /* see procs.h */
+    bool stop;  /* them before they are killed */
     pid_t main;
     const struct procs_moment *since; /* NULL: all */
 };
@@ -65,7 +68,7 @@ static bool round_of(const struct prey *prey, struct procs *before, bool force)
             continue;
         }
         any = true;
-        p->stopped = was_stopped(before, p->pid);
+        p->stopped = !prey->stop || was_stopped(before, p->pid);
         if (!p->stopped && kill(p->pid, SIGSTOP) == 0) {
             p->stopped = true;
             progress = true;
@@ -120,7 +123,7 @@ static void kill_all_of_user(const struct spawn_config *c)
 bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtree_reaped_fn reaped,
                           void *arg)
 {
-    const struct prey everybody = {c->mark, 0, NULL};
+    const struct prey everybody = {c->mark, procs_may_be_stopped(), 0, NULL};
     struct procs seen = {0};
     bool claims = c->mark != 0; /* some are no children of ours, so only a look tells */
     bool none = reap_all(reaped, arg) && !claims;
@@ -142,7 +145,7 @@ bool killtree_descendants(const struct spawn_config *c, bool last_resort, killtr
 bool killtree_since(gid_t mark, pid_t main, const struct procs_moment *since,
                     killtree_reaped_fn reaped, void *arg)
 {
-    const struct prey prey = {mark, main, since};
+    const struct prey prey = {mark, procs_may_be_stopped(), main, since};
     struct procs seen = {0};
     bool none = false;
     int unsure = 0;

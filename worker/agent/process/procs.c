@@ -220,6 +220,13 @@ bool proc_catches(pid_t pid, int sig)
     return (value >> (sig - 1) % 4 & 1) != 0;
 }
 
+bool procs_may_be_stopped(void)
+{
+    char text[4096];
+    return !read_file_of(getpid(), "status", text, sizeof(text)) ||
+           strstr(text, "\nSigCgt:") != NULL;
+}
+
 bool procs_same_words(pid_t a, pid_t b)
 {
     char of_a[512];

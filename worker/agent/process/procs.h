@@ -47,6 +47,10 @@ void procs_mark(struct procs *all, pid_t root, pid_t main, const struct procs_mo
 /* True if the process has a handler for the signal, and where the kernel does not tell (gVisor). */
 bool proc_catches(pid_t pid, int sig);
 
+/* False in gVisor, where the death of a stopped process sends SIGHUP to its whole group, also if
+ * that was orphaned before. It is known by what it does not tell of signals. */
+bool procs_may_be_stopped(void);
+
 /* True if both have the same command line, as between fork and exec, or if one cannot be read. */
 bool procs_same_words(pid_t a, pid_t b);
 
