@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "lib"), os.path.join(os.path.dirname(HERE), "lib")]
 
 # pylint: disable=wrong-import-position,unused-import
+import gvisor
 import mcp
 import mcp_http
 import tap
@@ -35,6 +36,10 @@ NONE = ()  # does not depend on the backend
 ALL_CASES = os.environ.get("CLOISTER_ENGINE_CASES") == "all"
 
 
+def skip(reason):
+    raise Skip(reason)
+
+
 class Suite(tap.Suite):
     """Cases with the engines on which they run; `engines` is the default of the file."""
 
@@ -45,7 +50,9 @@ class Suite(tap.Suite):
     def case(self, name, when=True, engines=None, beside=False):
         wanted = self.engines if engines is None else engines
         usual = mcp.ENGINE is None or ALL_CASES or mcp.ENGINE.state["kind"] in wanted
-        return super().case(name, when, usual, beside)
+        register = super().case(name, when, usual, beside)
+        reason = gvisor.CANNOT.get(name) if gvisor.OWN_KERNEL else None
+        return register if reason is None else lambda function: register(lambda: skip(f"gVisor: {reason}"))
 
 
 def needs_runtime():

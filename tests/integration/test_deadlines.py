@@ -104,7 +104,9 @@ ordinals = itertools.count(1)
 
 
 def inside(sandbox):
-    """{pid: parent} of every live process in the sandbox, with pids of the host."""
+    """{pid: parent} of every live process in the sandbox, with pids of the host, or of its own kernel."""
+    if mcp.OWN_KERNEL:
+        return mcp.inside_kernel(sandbox)
     found = {}
     namespaces = {mcp.pid_namespace(pid) for pid in mcp.agents_of(sandbox)}
     assert namespaces - {None}, f"no first process of {sandbox}"
@@ -123,7 +125,7 @@ def inside(sandbox):
 def left_of_runs(sandbox):
     """The processes in the sandbox besides the agent, its own helpers and one process per interpreter."""
     alive = inside(sandbox)
-    agents = set(mcp.agents_of(sandbox))
+    agents = {1} if mcp.OWN_KERNEL else set(mcp.agents_of(sandbox))
     keepers = {pid for pid, parent in alive.items() if parent in agents}
     mains = {}
     for pid, parent in sorted(alive.items()):

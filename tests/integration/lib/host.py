@@ -5,12 +5,11 @@ import subprocess
 import time
 
 from engine import Engine, is_waiting_monitor
+from gvisor import OWN_KERNEL, processes_inside
 
 # Set explicitly, so that an engine which this machine runs is not used. with_engine.py sets another value.
 BACKEND = os.environ.setdefault("CLOISTER_BACKEND", "oci")
 os.environ.setdefault("CLOISTER_POOL", "0")  # tests count what there is; those of the pool ask for it
-# Under gVisor the processes of a sandbox are no processes of this host, but for the kernel that they have.
-OWN_KERNEL = os.path.basename(os.environ.get("CLOISTER_RUNTIME", "")) == "runsc"
 ENGINE = Engine.attached()  # the tests' own engine, or None
 
 
@@ -95,6 +94,16 @@ def pid_namespace(pid):
         return None
 
 
+def is_kernel_of(line, sandbox):
+    return line.startswith("runsc-sandbox ") and sandbox in line
+
+
+def inside_kernel(sandbox):
+    """{pid: parent} of the processes in a sandbox with a kernel of its own, by its pids; its agent is 1."""
+    lines = [line for _, line in processes() if is_kernel_of(line, sandbox)]
+    return processes_inside(lines[0], sandbox) if lines else {}
+
+
 def agents_of(sandbox):
     """Pids, on the host, of the first processes of the sandbox, of its agent where that is not the first, or of its kernel."""
     if ENGINE is not None:
@@ -103,7 +112,7 @@ def agents_of(sandbox):
     found = []
     for pid, line in processes():
         if OWN_KERNEL:
-            found += [pid] if line.startswith("runsc-sandbox ") and sandbox in line else []
+            found += [pid] if is_kernel_of(line, sandbox) else []
             continue
         try:
             with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:

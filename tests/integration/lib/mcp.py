@@ -23,9 +23,11 @@ from engine import alive, send_signal
 from host import (
     BACKEND,
     ENGINE,
+    OWN_KERNEL,
     agents_of,
     cgroups_of,
     containers_of,
+    inside_kernel,
     mounts_of,
     pid_namespace,
     processes,
