@@ -68,6 +68,7 @@ struct oci_probe {
     size_t rung, rungs;
     uint64_t started_ms;
     char words[OCI_WORDS_MAX];        /* why the last mode failed */
+    char passed_words[OCI_WORDS_MAX]; /* why it failed with the socket handed down */
     char cgroup_words[OCI_WORDS_MAX]; /* why the last mode with cgroups failed */
     char reason[REASON_MAX];
     char hint[BACKEND_HINT_MAX];
@@ -299,8 +300,12 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
         memcpy(p->cgroup_words, p->words, sizeof(p->cgroup_words));
     }
     if (p->again) {
+        memcpy(p->passed_words, p->words, sizeof(p->passed_words));
         clean_probe(p);
         return;
+    }
+    if (by_relay && strcmp(p->words, p->passed_words) == 0) {
+        p->relay_known = true; /* descriptors have nothing to do with it */
     }
     if (p->rung + 1 == p->rungs) {
         add_reason(p, p->runtime, p->words);
