@@ -6,7 +6,9 @@
  *
  * Root makes the group of a sandbox at the top, as "/cloister-<id>", so that no parent group is
  * left over. An ordinary user can make groups only below a delegated one, so the group becomes a
- * sibling of our own: a group with processes may not have children with controllers.
+ * sibling of our own: a group with processes may not have children with controllers. The user's
+ * service manager makes scopes elsewhere, below the group that was delegated to it, which often has
+ * fewer controllers: systemd handed on no "cpu" before version 250.
  *
  * Removing groups is a backstop for the runtime's own delete. If a group still has processes, its
  * runtime died half-way, so they are killed here.
@@ -177,48 +179,66 @@ static bool cgroup_file_exists(const char *fs_root, const char *point, const cha
 static void detect_v1(const char *fs_root, struct oci_cgroup_host *h)
 {
     const struct oci_cgroup_mount *memory = find_mount(h, "memory");
-    h->memory = memory != NULL;
-    h->swap = memory != NULL &&
-              cgroup_file_exists(fs_root, memory->point, "", "memory.memsw.limit_in_bytes");
+    struct oci_controllers *has = &h->groups;
+    has->memory = memory != NULL;
+    has->swap = memory != NULL &&
+                cgroup_file_exists(fs_root, memory->point, "", "memory.memsw.limit_in_bytes");
     h->sockets = memory != NULL && cgroup_file_exists(fs_root, memory->point, "", SOCKETS_FILE);
-    h->cpu = find_mount(h, "cpu") != NULL;
-    h->pids = find_mount(h, "pids") != NULL;
+    has->cpu = find_mount(h, "cpu") != NULL;
+    has->pids = find_mount(h, "pids") != NULL;
     const struct oci_cgroup_mount *io = find_mount(h, "blkio");
-    h->io = io != NULL && cgroup_file_exists(fs_root, io->point, "", IO_FILES "read_bps_device");
+    has->io = io != NULL && cgroup_file_exists(fs_root, io->point, "", IO_FILES "read_bps_device");
+    h->scopes = *has;
 }
 
-static void detect_v2(const char *fs_root, bool as_root, const char *own, struct oci_cgroup_host *h)
+/* What a group of version 2 can give to those below it; false if there is no such group. */
+static bool read_controllers(const char *fs_root, const char *point, const char *group,
+                             struct oci_controllers *ret)
+{
+    char path[OCI_CGROUP_PATH_MAX * 2], file[OCI_CGROUP_PATH_MAX * 3], list[256];
+    if (!join_path(path, sizeof(path), fs_root, point, group) ||
+        !join_path(file, sizeof(file), path, "/cgroup.controllers", "")) {
+        return false;
+    }
+    CLEANUP_FREE char *text = read_cgroup_file(file, FIGURES_MAX);
+    char *cursor = text;
+    char *line = next_line(&cursor);
+    if (text == NULL || !join_path(list, sizeof(list), " ", line != NULL ? line : "", " ")) {
+        return false;
+    }
+    *ret = (struct oci_controllers){
+        .memory = strstr(list, " memory ") != NULL,
+        .cpu = strstr(list, " cpu ") != NULL,
+        .pids = strstr(list, " pids ") != NULL,
+        .io = strstr(list, " io ") != NULL,
+    };
+    return true;
+}
+
+static void detect_v2(const char *fs_root, uid_t uid, const char *own, struct oci_cgroup_host *h)
 {
     const struct oci_cgroup_mount *m = find_mount(h, NULL);
-    if (!as_root) {
+    if (uid != 0) {
         /* the parent of our own group; the root group has none */
         const char *cut = strrchr(own, '/');
         snprintf(h->parent, sizeof(h->parent), "%.*s", cut != NULL ? (int)(cut - own) : 0, own);
     }
-    char path[OCI_CGROUP_PATH_MAX * 2], file[OCI_CGROUP_PATH_MAX * 3];
-    if (!join_path(path, sizeof(path), fs_root, m->point, h->parent) ||
-        !join_path(file, sizeof(file), path, "/cgroup.controllers", "")) {
-        return;
-    }
-    CLEANUP_FREE char *text = read_cgroup_file(file, FIGURES_MAX);
-    char *cursor = text;
-    for (char *line = next_line(&cursor); line != NULL; line = next_line(&cursor)) {
-        char list[256];
-        if (!join_path(list, sizeof(list), " ", line, " ")) {
-            continue;
-        }
-        h->memory = strstr(list, " memory ") != NULL;
-        h->cpu = strstr(list, " cpu ") != NULL;
-        h->pids = strstr(list, " pids ") != NULL;
-        h->io = strstr(list, " io ") != NULL;
+    read_controllers(fs_root, m->point, h->parent, &h->groups);
+    char manager[OCI_CGROUP_PATH_MAX];
+    snprintf(manager, sizeof(manager), "/user.slice/user-%u.slice/user@%u.service", (unsigned)uid,
+             (unsigned)uid);
+    if (uid == 0 || !read_controllers(fs_root, m->point, manager, &h->scopes)) {
+        h->scopes = h->groups;
     }
     /* the root group has no memory.swap.max, so our own group is asked */
     bool top = own[0] == '\0' || strcmp(own, "/") == 0;
-    h->swap = h->memory && (top || cgroup_file_exists(fs_root, m->point, own, "memory.swap.max") ||
-                            !cgroup_file_exists(fs_root, m->point, own, "memory.max"));
+    bool swap = top || cgroup_file_exists(fs_root, m->point, own, "memory.swap.max") ||
+                !cgroup_file_exists(fs_root, m->point, own, "memory.max");
+    h->groups.swap = swap && h->groups.memory;
+    h->scopes.swap = swap && h->scopes.memory;
 }
 
-void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host *ret_host)
+void oci_cgroup_detect(const char *fs_root, uid_t uid, struct oci_cgroup_host *ret_host)
 {
     struct oci_cgroup_host *h = ret_host;
     memset(h, 0, sizeof(*h));
@@ -236,7 +256,7 @@ void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host
     if (v1) {
         h->version = OCI_CGROUP_VERSION_1;
         detect_v1(fs_root, h);
-        at = find_mount(h, h->memory ? "memory" : h->pids ? "pids" : "cpu");
+        at = find_mount(h, h->groups.memory ? "memory" : h->groups.pids ? "pids" : "cpu");
     } else if (at != NULL) {
         h->version = OCI_CGROUP_VERSION_2;
         char own[OCI_CGROUP_PATH_MAX] = "";
@@ -245,7 +265,7 @@ void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host
         if (!membership(text, NULL, own, sizeof(own))) {
             own[0] = '\0';
         }
-        detect_v2(fs_root, as_root, own, h);
+        detect_v2(fs_root, uid, own, h);
     }
     char parent[OCI_CGROUP_PATH_MAX * 2];
     h->parent_writable = at != NULL &&

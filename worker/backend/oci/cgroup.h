@@ -30,19 +30,26 @@ struct oci_cgroup_mount {
     char controllers[128];           /* ",memory,"; empty for the unified hierarchy */
 };
 
+/* Controllers that could limit a sandbox. */
+struct oci_controllers {
+    bool memory, swap, cpu, pids;
+    bool io; /* what it may read and write of a disk */
+};
+
 struct oci_cgroup_host {
     enum oci_cgroup_version version;
     struct oci_cgroup_mount mounts[OCI_CGROUP_MOUNTS_MAX];
     size_t mount_count;
-    bool memory, swap, cpu, pids;     /* controllers that could limit a sandbox */
+    struct oci_controllers groups;    /* in groups that a runtime makes itself, below `parent` */
+    struct oci_controllers scopes;    /* in those that it has the service manager make */
     bool sockets;                     /* version 1: buffers of sockets, beside its memory */
-    bool io;                          /* what it may read and write of a disk */
     char parent[OCI_CGROUP_PATH_MAX]; /* where its group is made; "" = root */
     bool parent_writable;             /* false if we certainly cannot make a group there */
 };
 
-/* Never fails: what cannot be read counts as absent. */
-void oci_cgroup_detect(const char *fs_root, bool as_root, struct oci_cgroup_host *ret_host);
+/* `uid` is ours: root's groups are at the top, and each user has a service manager of its own.
+ * Never fails: what cannot be read counts as absent. */
+void oci_cgroup_detect(const char *fs_root, uid_t uid, struct oci_cgroup_host *ret_host);
 
 /* Directories with the figures of one container; "" = none. They include fs_root. */
 struct oci_cgroup_dirs {

@@ -162,7 +162,7 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
     h->root = uid == 0;
     h->uid = uid;
     h->gid = gid;
-    oci_cgroup_detect(fs_root, h->root, &h->cgroup);
+    oci_cgroup_detect(fs_root, uid, &h->cgroup);
     if (h->root) {
         h->uids = own_ids(fs_root, "/proc/self/uid_map");
         h->gids = own_ids(fs_root, "/proc/self/gid_map");
@@ -211,7 +211,7 @@ void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes)
         oci_notes_add(notes, "private devices: only root can make files of devices; locks on "
                              "/dev/null and its like reach other sandboxes and this host");
     }
-    if (c->version == OCI_CGROUP_VERSION_1 && c->memory && !c->sockets) {
+    if (c->version == OCI_CGROUP_VERSION_1 && c->groups.memory && !c->sockets) {
         oci_notes_add(notes, "sockets: this kernel does not count their buffers in cgroups of "
                              "version 1; they are beside the memory limit");
     }

@@ -220,7 +220,7 @@ void oci_io_unapplied(const struct backend_spec *spec, const struct oci_host *ho
     if (!backend_limits_io(&spec->limits)) {
         return;
     }
-    if (!c->io) {
+    if (!c->groups.io && !c->scopes.io) {
         oci_notes_add(notes, "io: no control group of this host limits reads and writes");
         return;
     }
@@ -251,7 +251,7 @@ int oci_io_limit(const struct oci_box *box, const struct backend_spec *spec,
 {
     struct oci_notes *notes = alloc_one(struct oci_notes);
     oci_io_unapplied(spec, host, notes);
-    if (backend_limits_io(&spec->limits) && host->cgroup.io) {
+    if (backend_limits_io(&spec->limits) && (host->cgroup.groups.io || host->cgroup.scopes.io)) {
         struct oci_disks disks;
         struct oci_cgroup_dirs dirs;
         struct err why = ERR_INIT;

@@ -114,7 +114,7 @@ static void adopt(struct oci *o, const struct oci_record *record)
 {
     pid_t pid = record->pid;
     struct oci_cgroup_host *host = alloc_one(struct oci_cgroup_host);
-    oci_cgroup_detect("", geteuid() == 0, host);
+    oci_cgroup_detect("", geteuid(), host);
     oci_cgroup_find("", host, pid, o->box.container, &o->dirs);
     free(host);
     fd_close(&o->kills_fd);

@@ -82,6 +82,19 @@ struct oci_probe {
 static void try_rung(struct oci_probe *p);
 static void next_runtime(struct oci_probe *p);
 
+static struct oci_controllers controllers_of(const struct oci_cgroup_host *host,
+                                             enum oci_cgroups by)
+{
+    switch (by) {
+    case OCI_CGROUPS_FS:
+        return host->groups;
+    case OCI_CGROUPS_SYSTEMD:
+        return host->scopes;
+    default:
+        return (struct oci_controllers){.memory = false};
+    }
+}
+
 size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LADDER_MAX])
 {
     const struct oci_cgroup_host *c = &host->cgroup;
@@ -100,15 +113,15 @@ size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LAD
                     (g == OCI_CGROUPS_SYSTEMD && !host->systemd)) {
                     continue;
                 }
-                bool limits = g != OCI_CGROUPS_NONE;
+                struct oci_controllers has = controllers_of(c, (enum oci_cgroups)g);
                 for (int views = 1; views >= 0; views--) {
                     ret_modes[n++] = (struct oci_mode){
                         .userns = (enum oci_userns)u,
                         .cgroups = (enum oci_cgroups)g,
-                        .memory = limits && c->memory,
-                        .swap = limits && c->swap,
-                        .cpu = limits && c->cpu,
-                        .pids = limits && c->pids,
+                        .memory = has.memory,
+                        .swap = has.swap,
+                        .cpu = has.cpu,
+                        .pids = has.pids,
                         .hide = hide == 1,
                         .views = views == 1,
                     };

@@ -55,14 +55,14 @@ static void controllers_of_version_1_are_found(void **state)
     struct oci_cgroup_host h;
     tree_file(t, "/proc/self/mountinfo", V1_MOUNTS);
     tree_dir(t, "/sys/fs/cgroup/memory");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_int_equal(h.version, OCI_CGROUP_VERSION_1);
-    assert_true(h.memory && h.cpu && h.pids && h.parent_writable);
-    assert_false(h.swap);
+    assert_true(h.groups.memory && h.groups.cpu && h.groups.pids && h.parent_writable);
+    assert_false(h.groups.swap);
     assert_string_equal(h.parent, "");
     tree_file(t, "/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes", "0\n");
-    oci_cgroup_detect(t->root, true, &h);
-    assert_true(h.swap);
+    oci_cgroup_detect(t->root, 0, &h);
+    assert_true(h.groups.swap);
 }
 
 static void hybrid_counts_as_version_1(void **state)
@@ -70,7 +70,7 @@ static void hybrid_counts_as_version_1(void **state)
     struct tree *t = *state;
     struct oci_cgroup_host h;
     tree_file(t, "/proc/self/mountinfo", HYBRID_MOUNTS);
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_int_equal(h.version, OCI_CGROUP_VERSION_1);
 }
 
@@ -82,14 +82,14 @@ static void version_2_as_root(void **state)
     tree_file(t, "/proc/self/cgroup", "0::/system.slice/cloister.service\n");
     tree_file(t, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids rdma\n");
     tree_file(t, "/sys/fs/cgroup/system.slice/cloister.service/memory.max", "max\n");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_int_equal(h.version, OCI_CGROUP_VERSION_2);
-    assert_true(h.memory && h.cpu && h.pids);
-    assert_false(h.swap);
+    assert_true(h.groups.memory && h.groups.cpu && h.groups.pids);
+    assert_false(h.groups.swap);
     assert_string_equal(h.parent, "");
     tree_file(t, "/sys/fs/cgroup/system.slice/cloister.service/memory.swap.max", "max\n");
-    oci_cgroup_detect(t->root, true, &h);
-    assert_true(h.swap);
+    oci_cgroup_detect(t->root, 0, &h);
+    assert_true(h.groups.swap);
 }
 
 static void version_2_as_a_user_with_delegation(void **state)
@@ -102,23 +102,23 @@ static void version_2_as_a_user_with_delegation(void **state)
     tree_file(t,
               "/sys/fs/cgroup/user.slice/user-5.slice/user@5.service/app.slice/cgroup.controllers",
               "memory pids\n");
-    oci_cgroup_detect(t->root, false, &h);
+    oci_cgroup_detect(t->root, 5, &h);
     assert_string_equal(h.parent, "/user.slice/user-5.slice/user@5.service/app.slice");
-    assert_true(h.memory && h.pids && h.parent_writable);
-    assert_false(h.cpu);
+    assert_true(h.groups.memory && h.groups.pids && h.parent_writable);
+    assert_false(h.groups.cpu);
 }
 
 static void no_cgroups_at_all(void **state)
 {
     struct tree *t = *state;
     struct oci_cgroup_host h;
-    oci_cgroup_detect(t->root, true, &h); /* there is not even /proc */
+    oci_cgroup_detect(t->root, 0, &h); /* there is not even /proc */
     assert_int_equal(h.version, OCI_CGROUP_VERSION_NONE);
     tree_file(t, "/proc/self/mountinfo",
               "garbage\n - \n1 2 3 - cgroup\n\xff\xfe - cgroup c rw,memory\n");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_int_equal(h.version, OCI_CGROUP_VERSION_NONE);
-    assert_false(h.memory || h.cpu || h.pids || h.parent_writable);
+    assert_false(h.groups.memory || h.groups.cpu || h.groups.pids || h.parent_writable);
 }
 
 /* The file stays open, and what it says is read anew each time. */
@@ -147,7 +147,7 @@ static void figures_of_version_1(void **state)
               "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
     tree_file(t, "/sys/fs/cgroup/cpu,cpuacct/cloister-a/cpuacct.usage", "5000000\n");
     tree_file(t, "/sys/fs/cgroup/pids/cloister-a/pids.current", "7\n");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_true(oci_cgroup_find(t->root, &h, 77, "cloister-a", &dirs));
     oci_cgroup_usage(&dirs, &usage);
     assert_int_equal(usage.memory_bytes, 4096);
@@ -171,7 +171,7 @@ static void figures_of_version_2(void **state)
               "low 0\nhigh 0\nmax 9\noom 2\noom_kill 1\n");
     tree_file(t, "/sys/fs/cgroup/x.slice/cloister-a.scope/container/cpu.stat",
               "usage_usec 123\nuser_usec 100\n");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_true(oci_cgroup_find(t->root, &h, 77, "cloister-a", &dirs));
     oci_cgroup_usage(&dirs, &usage);
     assert_int_equal(usage.memory_bytes, 8192);
@@ -206,7 +206,7 @@ static void limits_are_changed_in_version_1(void **state)
     tree_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.limit_in_bytes", "536870912\n");
     tree_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.memsw.limit_in_bytes", "536870912\n");
     tree_file(t, "/sys/fs/cgroup/cpu,cpuacct/cloister-a/cpu.cfs_quota_us", "100000\n");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_int_equal(oci_cgroup_change(t->root, &h, 77, "cloister-a", &change, &err), 0);
     expect_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.limit_in_bytes", "268435456\n");
     expect_file(t, "/sys/fs/cgroup/memory/cloister-a/memory.memsw.limit_in_bytes", "268435456\n");
@@ -236,7 +236,7 @@ static void limits_are_changed_in_version_2(void **state)
     tree_file(t, "/sys/fs/cgroup/cloister-a/memory.max", "268435456\n");
     tree_file(t, "/sys/fs/cgroup/cloister-a/memory.swap.max", "0\n");
     tree_file(t, "/sys/fs/cgroup/cloister-a/cpu.max", "");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_int_equal(oci_cgroup_change(t->root, &h, 77, "cloister-a", &change, &err), 0);
     expect_file(t, "/sys/fs/cgroup/cloister-a/memory.max", "536870912\n");
     expect_file(t, "/sys/fs/cgroup/cloister-a/memory.swap.max", "0\n");
@@ -250,7 +250,7 @@ static void figures_of_others_are_not_taken(void **state)
     struct oci_cgroup_dirs dirs;
     tree_file(t, "/proc/self/mountinfo", V1_MOUNTS);
     tree_file(t, "/proc/77/cgroup", "1:memory:/user.slice\n3:pids:/\n");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_false(oci_cgroup_find(t->root, &h, 77, "cloister-a", &dirs));
     assert_false(oci_cgroup_find(t->root, &h, 78, "cloister-a", &dirs));
 }
@@ -273,7 +273,7 @@ static void a_helper_joins_every_limiting_group(void **state)
               "1:memory:/cloister-a\n0::/cloister-a\n");
     tree_file(t, "/sys/fs/cgroup/memory/cloister-a/cgroup.procs", "");
     tree_file(t, "/sys/fs/cgroup/cpu,cpuacct/cloister-a/cgroup.procs", "");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     /* one is missing: that is an error, as what is used there would not be limited */
     assert_int_equal(oci_cgroup_join(t->root, &h, 77, "cloister-a", 99, &err), -ERR_ENGINE);
     assert_non_null(strstr(err.text, "/pids/cloister-a/cgroup.procs"));
@@ -298,7 +298,7 @@ static void a_helper_joins_the_one_group_of_version_2(void **state)
     tree_file(t, "/proc/78/cgroup", "0::/x.slice\n");
     tree_file(t, "/sys/fs/cgroup/x.slice/cloister-a.scope/container/cgroup.procs", "");
     tree_file(t, "/sys/fs/cgroup/x.slice/cgroup.procs", "");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_int_equal(oci_cgroup_join(t->root, &h, 77, "cloister-a", 99, &err), 0);
     expect_members(t, "x.slice/cloister-a.scope/container", "99");
     /* never into a group that is not the container's */
@@ -316,7 +316,7 @@ static void leftover_groups_are_removed(void **state)
     tree_dir(t, "/sys/fs/cgroup/memory/cloister-a/nested/deeper");
     tree_dir(t, "/sys/fs/cgroup/memory/cloister-ab");
     tree_dir(t, "/sys/fs/cgroup/pids/cloister-a");
-    oci_cgroup_detect(t->root, true, &h);
+    oci_cgroup_detect(t->root, 0, &h);
     assert_true(oci_cgroup_remove(t->root, &h, "cloister-a"));
     assert_true(stat(tree_path(t, "/sys/fs/cgroup/memory/cloister-a"), &st) < 0);
     assert_true(stat(tree_path(t, "/sys/fs/cgroup/pids/cloister-a"), &st) < 0);
@@ -517,6 +517,41 @@ static void the_strongest_mode_comes_first(void **state)
     assert_int_equal(m[0].userns, OCI_USERNS_RANGE);
 }
 
+/* A login session is beside the group of the user's service manager, which makes the scopes. */
+static void the_service_manager_may_have_fewer_controllers(void **state)
+{
+    struct tree *t = *state;
+    struct oci_mode m[OCI_LADDER_MAX];
+    tree_file(t, "/proc/self/mountinfo", V2_MOUNTS);
+    tree_file(t, "/proc/self/cgroup", "0::/user.slice/user-5.slice/session-2.scope\n");
+    tree_file(t, "/sys/fs/cgroup/user.slice/user-5.slice/cgroup.controllers", "cpu memory pids\n");
+    tree_dir(t, "/run/user/5/systemd/private");
+    tree_file(t, "/sys/fs/cgroup/user.slice/user-5.slice/user@5.service/cgroup.controllers",
+              "memory pids\n");
+    struct oci_host h = read_host(t, 5);
+    assert_true(h.cgroup.groups.cpu && h.cgroup.groups.memory && h.cgroup.groups.swap);
+    assert_false(h.cgroup.scopes.cpu);
+    assert_true(h.cgroup.scopes.memory && h.cgroup.scopes.swap && h.cgroup.scopes.pids);
+    size_t scopes = 0;
+    for (size_t i = 0, n = oci_ladder(&h, m); i < n; i++) {
+        assert_false(m[i].cgroups == OCI_CGROUPS_NONE && m[i].memory);
+        if (m[i].cgroups == OCI_CGROUPS_SYSTEMD) {
+            assert_true(m[i].memory && m[i].swap && m[i].pids && !m[i].cpu);
+            scopes++;
+        }
+    }
+    assert_true(scopes > 0);
+
+    /* with the usual controllers, and where the group of the manager is somewhere else */
+    tree_file(t, "/sys/fs/cgroup/user.slice/user-5.slice/user@5.service/cgroup.controllers",
+              "cpu memory pids\n");
+    assert_true(read_host(t, 5).cgroup.scopes.cpu);
+    tree_file(t, "/sys/fs/cgroup/user.slice/user-6.slice/cgroup.controllers", "cpu\n");
+    tree_file(t, "/proc/self/cgroup", "0::/user.slice/user-6.slice/session-2.scope\n");
+    h = read_host(t, 6);
+    assert_true(h.cgroup.scopes.cpu && !h.cgroup.scopes.memory);
+}
+
 static void reasons_and_swap_are_found(void **state)
 {
     struct tree *t = *state;
@@ -578,7 +613,7 @@ static void every_limit_of_a_host_has_a_remedy(void **state)
     struct oci_notes notes;
     (void)state;
     h.cgroup.version = OCI_CGROUP_VERSION_1;
-    h.cgroup.memory = true;
+    h.cgroup.groups.memory = true;
     for (int i = 0; i < 2; i++) {
         oci_mode_unapplied(i == 0 ? &weakest : &flawed, true, "", &notes);
         oci_host_unapplied(&h, &notes);
@@ -612,6 +647,7 @@ int main(void)
         TEST(hybrid_counts_as_version_1),
         TEST(version_2_as_root),
         TEST(version_2_as_a_user_with_delegation),
+        TEST(the_service_manager_may_have_fewer_controllers),
         TEST(no_cgroups_at_all),
         TEST(figures_of_version_1),
         TEST(figures_of_version_2),

@@ -145,7 +145,7 @@ static void what_does_not_hold_is_told_only_if_it_was_asked_for(void **state)
     expect_note(&spec, &host, NULL);
     spec.limits.io_write_bytes = 1;
     expect_note(&spec, &host, "io: no control group");
-    host.cgroup.io = true;
+    host.cgroup.groups.io = true;
     expect_note(&spec, &host, "io writes: ");
     spec.limits = (struct backend_limits){.io_read_bytes = 1};
     spec.io_device = "/dev/null";
