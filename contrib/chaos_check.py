@@ -196,15 +196,15 @@ def cgroups_of(sandboxes):
 
 
 def files_of(runtime_dir):
-    """Files below a runtime directory, except those that a named instance keeps: its lock and the root that
-    sandboxes share."""
+    """Files below a runtime directory, except those that a named instance keeps: its lock, the root that sandboxes share, and
+    how often its workers have brought the agent to the engine."""
     found = []
     for directory, names, files in os.walk(runtime_dir):
         kept = os.path.basename(directory) == "shared"
         if kept:
             names[:] = [n for n in names if not n.startswith("root-")]
         place = os.path.relpath(directory, runtime_dir)
-        found += [os.path.join(place, f) for f in files if f != "lock"]
+        found += [os.path.join(place, f) for f in files if f not in ("lock", "agent-volume.lock")]
         if os.path.basename(directory) == "sandboxes":
             found += [os.path.join(place, n) for n in names]
     return found
