@@ -2,7 +2,8 @@
  * Whoever starts a server often has tokens and keys in the environment, for other programs. A
  * worker is the process that user code is nearest to, so it gets a list of its own: what it, the
  * libraries that it loads and the runtimes and helpers that it starts look for. Anything else is
- * left out, because a list of what is secret would never be complete.
+ * left out, because a list of what is secret would never be complete. The key of a cloud is for the
+ * workers of its backend, which is how they reach their sandboxes.
  */
 #include "supervisor/fleet/workers/environment.h"
 
