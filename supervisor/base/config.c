@@ -416,8 +416,7 @@ int config_options_end(int argc, char **argv)
 static bool is_backend_given(const bool *given)
 {
     const char *own = getenv("CLOISTER_BACKEND");
-    return given[option_find(view_of("backend")) - options] ||
-           (own != NULL && own[0] != '\0');
+    return given[option_find(view_of("backend")) - options] || (own != NULL && own[0] != '\0');
 }
 
 int config_load(struct config *c, int argc, char **argv, int *ret_used, struct err *err)

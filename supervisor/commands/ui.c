@@ -20,7 +20,8 @@ static bool print_address(void *arg, const cJSON *line)
     } else {
         printf("Open %s in a browser.\n", member_text(line, "url"));
         if (isatty(STDERR_FILENO)) {
-            fprintf(stderr, "Who has this address can stop and close everything. Ctrl-C ends it.\n");
+            fprintf(stderr,
+                    "Who has this address can stop and close everything. Ctrl-C ends it.\n");
         }
     }
     return fflush(stdout) == 0;

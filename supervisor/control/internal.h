@@ -41,7 +41,7 @@ struct control {
     size_t follower_count;
     TAILQ_HEAD(, private_page) pages;
     size_t page_count;
-    bool quiet; /* the server ends: streams end with what there is */
+    bool quiet;        /* the server ends: streams end with what there is */
     size_t open_parts; /* that have not closed yet, while it closes */
     void (*closed)(void *arg);
     void *closed_arg;

@@ -60,7 +60,7 @@ static int on_page_admit(void *arg, struct web_exchange *x)
     }
     if (!has_page_token(p, x)) {
         control_fail_as(x, 401, ERR_DENIED, "the token of this page is needed",
-                       "`cloister ui` prints an address that has it");
+                        "`cloister ui` prints an address that has it");
         return -1;
     }
     return 0;

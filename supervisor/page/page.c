@@ -1,7 +1,7 @@
 /*
- * The files are the same for everybody and hold nothing of this server, so they are answered without
- * a token. What they may do in a browser is said with each of them: scripts and styles of this
- * server only, pictures that the page has as data, questions to this server only, and no frame
+ * The files are the same for everybody and hold nothing of this server, so they are answered
+ * without a token. What they may do in a browser is said with each of them: scripts and styles of
+ * this server only, pictures that the page has as data, questions to this server only, and no frame
  * around it.
  *
  * Links in them are relative, since a proxy may have put a path before ours.
@@ -18,7 +18,7 @@
 #define JAVASCRIPT "text/javascript; charset=utf-8"
 
 #define POLICY                                                                                     \
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "  \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " \
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 static const struct {

@@ -161,10 +161,10 @@ export class Details {
     if (end.error) write(element("span", { class: "stderr" }), `${end.error.traceback || end.error.message || ""}\n`);
     note(`[${end.status}]`);
     for (const display of displays) {
-      const picture = display.find((form) => PICTURES.has(form.type) && form.base64);
+      const picture = display.find((form) => PICTURES.has(form.type));
       if (!picture) continue;
       const img = element("img", { alt: `picture that ${execution} has shown` });
-      img.src = `data:${picture.type};base64,${picture.base64}`;
+      img.src = `data:${picture.type}${picture.base64 ? `;base64,${picture.base64}` : `,${encodeURIComponent(picture.text)}`}`;
       $("pictures").append(img);
     }
   }

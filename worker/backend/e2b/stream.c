@@ -204,7 +204,7 @@ static void on_relay_output(void *arg, bool is_stderr, struct view data)
     watch_stream(s);
 }
 
-static void on_relay_started(void *arg, uint64_t pid)
+static void on_e2b_relay_started(void *arg, uint64_t pid)
 {
     struct e2b_stream *s = arg;
     s->pid = pid;
@@ -221,7 +221,7 @@ static void on_relay_ended(void *arg, int rc, int status, const struct err *err)
     break_stream(s, status, err);
 }
 
-static const struct e2b_exec_events relay_events = {on_relay_started, on_relay_output,
+static const struct e2b_exec_events relay_events = {on_e2b_relay_started, on_relay_output,
                                                     on_relay_ended};
 
 /* ---- up ------------------------------------------------------------------------------------- */

@@ -184,7 +184,7 @@ void oci_relay_greet(struct tasks *tasks, int ours, oci_relay_fn fn, void *arg)
 
 /* ---- later streams -------------------------------------------------------------------------- */
 
-static void on_relay_started(void *arg, const struct oci_exec_result *result)
+static void on_oci_relay_started(void *arg, const struct oci_exec_result *result)
 {
     struct oci_relay *r = arg;
     struct err err = ERR_INIT;
@@ -228,7 +228,7 @@ int oci_relay_exec(struct tasks *tasks, const struct oci_box *box, const char *r
         .linger = true,
     };
     struct oci_relay *r = relay_new(tasks, ours, fn, arg);
-    r->exec = oci_exec_start(tasks, &options, on_relay_started, r);
+    r->exec = oci_exec_start(tasks, &options, on_oci_relay_started, r);
     close(theirs);
     return 0;
 }
