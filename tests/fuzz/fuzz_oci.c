@@ -9,7 +9,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/scratch.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/record.h"
 

@@ -10,7 +10,7 @@
 #include "common/view.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/mode.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 #include "worker/backend/oci/root.h"
 
 #define OCI_NOTES_NAME "notes" /* in the bundle: what is found to be unapplied, a line each */

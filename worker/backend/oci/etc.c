@@ -19,7 +19,7 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 
 #define CACHE_MAX    (8u << 20) /* ld.so.cache of a machine with very many libraries */
 #define ACCOUNTS_MAX (256u << 10)

@@ -13,7 +13,7 @@
 #include "common/err.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/mode.h"
-#include "worker/backend/oci/cgroup.h"
+#include "worker/backend/oci/host/cgroup.h"
 #include "worker/backend/task.h"
 
 #define OCI_NET_RECORD "oci.net" /* in the sandbox's directory: the process */

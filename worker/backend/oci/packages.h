@@ -21,7 +21,7 @@
 #include "common/err.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/mode.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 #include "worker/backend/task.h"
 
 /* What helps if the second place is not ours. */

@@ -11,7 +11,7 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/mode.h"
 #include "worker/backend/oci/box.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 #include "worker/backend/task.h"
 
 struct oci_probe;

@@ -6,7 +6,7 @@
 #ifndef CLOISTER_WORKER_BACKEND_OCI_REMEDIES_H
 #define CLOISTER_WORKER_BACKEND_OCI_REMEDIES_H
 
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 
 /* `note` is an entry of the list of limits that are not applied, "name: reason". NULL if nothing is
  * known to help. */

@@ -36,7 +36,7 @@
 #include "common/fd.h"
 #include "common/str.h"
 #include "worker/backend/oci/etc.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 #include "worker/backend/oci/layout.h"
 #include "worker/backend/oci/net.h"
 

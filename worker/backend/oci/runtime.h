@@ -12,7 +12,7 @@
 #include "common/err.h"
 #include "common/view.h"
 #include "worker/backend/mode.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 
 #define OCI_WORDS_MAX 256 /* a runtime's error message, cut to one short line */
 

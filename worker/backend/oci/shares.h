@@ -10,7 +10,7 @@
 #include "common/err.h"
 #include "worker/backend/mode.h"
 #include "worker/backend/oci/box.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 
 #define OCI_SHARES_ARGS_MAX 96
 #define OCI_DEVICES_NAME    "devices" /* in the shared directory; stays empty on the host */

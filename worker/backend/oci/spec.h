@@ -9,7 +9,7 @@
 #include "common/err.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/mode.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 #include "worker/backend/oci/root.h"
 
 #define OCI_SPEC_AGENT_FD  3  /* the listening socket in the agent */

@@ -20,7 +20,7 @@
 #include "common/fd.h"
 #include "common/kernel/apparmor.h"
 #include "tests/unit/worker/backend/oci/tree.h"
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 #include "worker/backend/oci/probe.h"
 #include "worker/backend/oci/remedies.h"
 

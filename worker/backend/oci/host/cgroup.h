@@ -5,8 +5,8 @@
  * `fs_root` is "" for the real system; tests point it at a directory with canned files.
  * Thread: any. Reads and writes small kernel files only.
  */
-#ifndef CLOISTER_WORKER_BACKEND_OCI_CGROUP_H
-#define CLOISTER_WORKER_BACKEND_OCI_CGROUP_H
+#ifndef CLOISTER_WORKER_BACKEND_OCI_HOST_CGROUP_H
+#define CLOISTER_WORKER_BACKEND_OCI_HOST_CGROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>

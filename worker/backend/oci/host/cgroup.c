@@ -13,7 +13,7 @@
  * Removing groups is a backstop for the runtime's own delete. If a group still has processes, its
  * runtime died half-way, so they are killed here.
  */
-#include "worker/backend/oci/cgroup.h"
+#include "worker/backend/oci/host/cgroup.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,8 +6,8 @@
  * `fs_root` is "" for the real system; tests point it at a directory with canned files.
  * Thread: any. Reads small files only.
  */
-#ifndef CLOISTER_WORKER_BACKEND_OCI_HOST_H
-#define CLOISTER_WORKER_BACKEND_OCI_HOST_H
+#ifndef CLOISTER_WORKER_BACKEND_OCI_HOST_HOST_H
+#define CLOISTER_WORKER_BACKEND_OCI_HOST_HOST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 
 #include "worker/backend/backend.h"
 #include "worker/backend/mode.h"
-#include "worker/backend/oci/cgroup.h"
+#include "worker/backend/oci/host/cgroup.h"
 
 #define OCI_RANGE_SIZE 65536u
 

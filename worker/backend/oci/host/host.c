@@ -6,7 +6,7 @@
  * user's own id becomes root inside, and the granted ones follow from 1 on. Only the code's id is
  * another one in each sandbox, because the kernel limits processes, signals and much else by it.
  */
-#include "worker/backend/oci/host.h"
+#include "worker/backend/oci/host/host.h"
 
 #include <stdio.h>
 #include <stdlib.h>
