@@ -22,7 +22,7 @@
 #include "supervisor/base/config_file.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/interpreter_type.h"
-#include "supervisor/base/local_file.h"
+#include "supervisor/base/local/file.h"
 #include "supervisor/base/near.h"
 #include "supervisor/base/options.h"
 #include "supervisor/base/pool_option.h"

@@ -22,7 +22,7 @@
 #include "common/io/json.h"
 #include "common/log.h"
 #include "supervisor/base/config.h"
-#include "supervisor/base/local_file.h"
+#include "supervisor/base/local/file.h"
 #include "supervisor/base/share.h"
 #include "supervisor/compat/profile.h"
 #include "supervisor/results/form.h"

@@ -16,7 +16,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "supervisor/base/config.h"
-#include "supervisor/base/local_file.h"
+#include "supervisor/base/local/file.h"
 #include "supervisor/tools/args.h"
 #include "supervisor/tools/tool.h"
 #include "supervisor/web/http/digest.h"

@@ -16,7 +16,7 @@
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
-#include "supervisor/base/local_file.h"
+#include "supervisor/base/local/file.h"
 #include "supervisor/base/share.h"
 #include "supervisor/languages/languages.h"
 #include "supervisor/results/result.h"

@@ -14,7 +14,7 @@
 #include "common/alloc.h"
 #include "common/str.h"
 #include "supervisor/base/config.h"
-#include "supervisor/base/local_file.h"
+#include "supervisor/base/local/file.h"
 #include "supervisor/tools/tool.h"
 
 #define PIECE_BYTES (1u << 20)

@@ -38,7 +38,8 @@ ROOMS = {
     "worker": BELOW + " common/io worker/backend worker/door",
     # everything counts
     "supervisor/metrics": "common",
-    "supervisor/base": BELOW + " common/io",
+    "supervisor/base/local": BELOW + " common/io",
+    "supervisor/base": BELOW + " common/io supervisor/base/local",
     "supervisor/languages": BELOW + " common/io",
     # the fleet knows nothing of calls, of tools, of MCP
     "supervisor/fleet/host": BELOW + " common/io supervisor/base",
@@ -62,12 +63,12 @@ ROOMS = {
     "supervisor/packages": BELOW + " supervisor/base supervisor/fleet supervisor/metrics",
     "supervisor/results": BELOW + " common/io supervisor/base supervisor/fleet supervisor/links",
     "supervisor/resources": BELOW + " common/io supervisor/base supervisor/fleet supervisor/links supervisor/results supervisor/mcp supervisor/mcp/wire",
-    "supervisor/tools": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/web/http",
+    "supervisor/tools": BELOW + " common/io supervisor/base supervisor/base/local supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/web/http",
     "supervisor/compat": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/tools supervisor/web/http",
     # what operators ask of a server; views are those of the tools
     "supervisor/control": BELOW + " common/io supervisor/base supervisor/fleet supervisor/page supervisor/results supervisor/tools supervisor/web/http",
     "supervisor/page": "common supervisor/web/http",
-    "supervisor/front": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
+    "supervisor/front": BELOW + " common/io supervisor/base supervisor/base/local supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
     " supervisor/audit supervisor/traces supervisor/control supervisor/page supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
     "supervisor/cli": BELOW + " common/kernel common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth",
     # clients of the control API, which know nothing of the server

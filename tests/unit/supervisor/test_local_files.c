@@ -17,7 +17,7 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "supervisor/base/local_file.h"
+#include "supervisor/base/local/file.h"
 
 struct lab {
     char top[64];

@@ -19,8 +19,8 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/str.h"
-#include "supervisor/base/local_file.h"
-#include "supervisor/base/local_reach.h"
+#include "supervisor/base/local/file.h"
+#include "supervisor/base/local/reach.h"
 
 #define UNIQUE_CHARS 12
 #define FILE_MODE    0644 /* and what the umask leaves of it */

@@ -7,7 +7,7 @@
  * A file is checked before it is opened, because opening a device can have effects, and again
  * afterwards, because it may have been replaced.
  */
-#include "supervisor/base/local_file.h"
+#include "supervisor/base/local/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/base/local_reach.h"
+#include "supervisor/base/local/reach.h"
 
 /* ---- the list of directories ----------------------------------------------------------------- */
 
