@@ -302,7 +302,7 @@ if (process.env.PAGE_PICTURES) {
         await users[1].execute(CURVE);
         await choose(page, 'training');
         await page.getByRole('img', { name: /^picture that/ }).waitFor();
-        await page.screenshot({ path: join(process.env.PAGE_PICTURES, 'page.png') });
+        await page.screenshot({ path: join(process.env.PAGE_PICTURES, 'page.png'), fullPage: true });
         for (const each of users) {
             await each.leave();
         }
