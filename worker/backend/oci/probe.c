@@ -82,6 +82,19 @@ struct oci_probe {
 static void try_rung(struct oci_probe *p);
 static void next_runtime(struct oci_probe *p);
 
+#define GROUP_MAKERS 3
+
+/* Who makes the group, the preferred one first. With version 2 a service manager takes controllers
+ * away from all groups beside its own units, whenever none of these needs them: a group of ours at
+ * the top had its CPU limit until the next `systemctl daemon-reload`. It leaves its scopes what
+ * they were made with. */
+static const enum oci_cgroups *makers_of(const struct oci_host *host)
+{
+    static const enum oci_cgroups ours[] = {OCI_CGROUPS_FS, OCI_CGROUPS_SYSTEMD, OCI_CGROUPS_NONE};
+    static const enum oci_cgroups its[] = {OCI_CGROUPS_SYSTEMD, OCI_CGROUPS_FS, OCI_CGROUPS_NONE};
+    return host->systemd && host->cgroup.version == OCI_CGROUP_VERSION_2 ? its : ours;
+}
+
 static struct oci_controllers controllers_of(const struct oci_cgroup_host *host,
                                              enum oci_cgroups by)
 {
@@ -98,6 +111,7 @@ static struct oci_controllers controllers_of(const struct oci_cgroup_host *host,
 size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LADDER_MAX])
 {
     const struct oci_cgroup_host *c = &host->cgroup;
+    const enum oci_cgroups *makers = makers_of(host);
     size_t n = 0;
     for (int hide = 1; hide >= 0; hide--) {
         for (int u = OCI_USERNS_RANGE; u <= OCI_USERNS_NONE; u++) {
@@ -105,7 +119,8 @@ size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LAD
                 (u == OCI_USERNS_SINGLE && host->root) || (u == OCI_USERNS_NONE && !host->root)) {
                 continue;
             }
-            for (int g = OCI_CGROUPS_FS; g <= OCI_CGROUPS_NONE; g++) {
+            for (size_t i = 0; i < GROUP_MAKERS; i++) {
+                enum oci_cgroups g = makers[i];
                 /* version 1 hierarchies belong to root */
                 bool can_make = c->version != OCI_CGROUP_VERSION_NONE && c->parent_writable &&
                                 (host->root || c->version == OCI_CGROUP_VERSION_2);
@@ -113,11 +128,11 @@ size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LAD
                     (g == OCI_CGROUPS_SYSTEMD && !host->systemd)) {
                     continue;
                 }
-                struct oci_controllers has = controllers_of(c, (enum oci_cgroups)g);
+                struct oci_controllers has = controllers_of(c, g);
                 for (int views = 1; views >= 0; views--) {
                     ret_modes[n++] = (struct oci_mode){
                         .userns = (enum oci_userns)u,
-                        .cgroups = (enum oci_cgroups)g,
+                        .cgroups = g,
                         .memory = has.memory,
                         .swap = has.swap,
                         .cpu = has.cpu,

@@ -517,6 +517,28 @@ static void the_strongest_mode_comes_first(void **state)
     assert_int_equal(m[0].userns, OCI_USERNS_RANGE);
 }
 
+/* In version 2 systemd is the only one who gives and takes controllers. */
+static void the_service_manager_makes_groups_of_version_2(void **state)
+{
+    struct tree *t = *state;
+    struct oci_mode m[OCI_LADDER_MAX];
+    tree_file(t, "/proc/self/uid_map", "0 0 4294967295\n");
+    tree_file(t, "/proc/self/gid_map", "0 0 4294967295\n");
+    tree_file(t, "/proc/self/mountinfo", V2_MOUNTS);
+    tree_file(t, "/sys/fs/cgroup/cgroup.controllers", "cpu memory pids\n");
+    ladder(t, 0, m);
+    assert_int_equal(m[0].cgroups, OCI_CGROUPS_FS); /* nobody else is there */
+    tree_dir(t, "/run/systemd/system");
+    ladder(t, 0, m);
+    assert_true(m[0].cgroups == OCI_CGROUPS_SYSTEMD && m[0].cpu && m[0].views);
+    assert_true(m[1].cgroups == OCI_CGROUPS_SYSTEMD && !m[1].views);
+    assert_true(m[2].cgroups == OCI_CGROUPS_FS && m[2].cpu && m[2].views);
+    tree_file(t, "/proc/self/mountinfo", V1_MOUNTS);
+    tree_dir(t, "/sys/fs/cgroup/memory");
+    ladder(t, 0, m);
+    assert_int_equal(m[0].cgroups, OCI_CGROUPS_FS);
+}
+
 /* A login session is beside the group of the user's service manager, which makes the scopes. */
 static void the_service_manager_may_have_fewer_controllers(void **state)
 {
@@ -648,6 +670,7 @@ int main(void)
         TEST(version_2_as_root),
         TEST(version_2_as_a_user_with_delegation),
         TEST(the_service_manager_may_have_fewer_controllers),
+        TEST(the_service_manager_makes_groups_of_version_2),
         TEST(no_cgroups_at_all),
         TEST(figures_of_version_1),
         TEST(figures_of_version_2),
