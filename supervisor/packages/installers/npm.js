@@ -21,7 +21,7 @@ const LINES_KEPT = 400;
 const BLOCK = 4096;
 const NO_GIT = "/bin/false"; // in git's place
 const KINDS = [
-  ["space", /ENOSPC|EDQUOT|no space left on device/i],
+  ["space", /ENOSPC|EDQUOT|EFBIG|no space left on device/i],
   ["build", /command failed|gyp ERR|ELIFECYCLE|npm ERR! code 1\b/], // whatever went wrong in it
   ["certificate", /CERT_|SELF_SIGNED|UNABLE_TO_VERIFY_LEAF_SIGNATURE|ERR_TLS_CERT/],
   ["refused", /cloister: not let out/],
@@ -291,7 +291,7 @@ async function main() {
 }
 
 main().catch((problem) => {
-  const full = problem.code === "ENOSPC" || problem.code === "EDQUOT";
+  const full = problem.code === "ENOSPC" || problem.code === "EDQUOT" || problem.code === "EFBIG";
   const kind = problem.kind || (full ? "space" : "other");
   say("!", kind, problem.message.replace(/\s+/g, " ").slice(0, 400));
   process.exitCode = 1;

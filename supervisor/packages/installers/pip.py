@@ -47,7 +47,7 @@ KINDS = [  # the first that fits; what pip says when it cannot reach an index in
     ("certificate", r"CERTIFICATE_VERIFY_FAILED|certificate verify failed"),
     ("network", r"NewConnectionError|ConnectTimeout|ReadTimeout|Temporary failure in name resolution|Connection refused"
      r"|ProxyError|SSLError|Name or service not known|Network is unreachable|Connection reset|ConnectionError"),
-    ("space", r"No space left on device|Errno 28|Disk quota exceeded"),
+    ("space", r"No space left on device|Errno 28|Disk quota exceeded|File too large|Errno 27"),
     ("memory", r"MemoryError|Cannot allocate memory"),
     ("conflict", r"ResolutionImpossible|conflicting dependencies"),
     ("build", r"metadata-generation-failed|subprocess-exited-with-error|Failed building wheel|Could not build wheels"

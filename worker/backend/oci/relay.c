@@ -150,7 +150,7 @@ static void on_greeting(uv_poll_t *poll, int status, int events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    if (n <= 0 || memcmp(text, RELAY_GREETING + r->greeted, (size_t)n) != 0) {
+    if (n <= 0 || memcmp(text, &RELAY_GREETING[r->greeted], (size_t)n) != 0) {
         relay_ended(r);
         return;
     }
