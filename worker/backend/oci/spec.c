@@ -402,6 +402,17 @@ static int add_linux(cJSON *config, const struct oci_spec_input *in, struct err 
     return 0;
 }
 
+/* Runtimes leave a limit of 0 out of what they ask systemd for, and write it themselves; systemd
+ * then puts its own, none, in its place whenever it looks at its units again. */
+static void add_annotations(cJSON *config, const struct oci_spec_input *in)
+{
+    if (in->mode->cgroups == OCI_CGROUPS_SYSTEMD && in->mode->swap &&
+        in->host->cgroup.version == OCI_CGROUP_VERSION_2) {
+        cJSON *annotations = json_build_object(config, "annotations");
+        json_build_string(annotations, "org.systemd.property.MemorySwapMax", "uint64 0");
+    }
+}
+
 int oci_spec_build(const struct oci_spec_input *in, char **ret_text, struct err *err)
 {
     cJSON *config = json_build_new();
@@ -413,6 +424,7 @@ int oci_spec_build(const struct oci_spec_input *in, char **ret_text, struct err 
     int rc = add_process(config, in, err);
     if (rc == 0) {
         add_mounts(config, in);
+        add_annotations(config, in);
         rc = add_linux(config, in, err);
     }
     if (rc == 0) {

@@ -354,6 +354,16 @@ static void systemd_gets_a_scope_name(void **state)
     f.mode.cgroups = OCI_CGROUPS_SYSTEMD;
     build(&f);
     assert_string_equal(spec_at(&f, "linux.cgroupsPath")->valuestring, "system.slice:cloister:abc");
+    assert_null(spec_at(&f, "annotations"));
+    cJSON_Delete(f.config);
+
+    /* systemd has to know that there is to be no swap, or it takes the limit away */
+    f.host.cgroup.version = OCI_CGROUP_VERSION_2;
+    f.mode.memory = f.mode.swap = true;
+    build(&f);
+    const cJSON *told = spec_at(&f, "annotations");
+    assert_string_equal(cJSON_GetArrayItem(told, 0)->string, "org.systemd.property.MemorySwapMax");
+    assert_string_equal(cJSON_GetArrayItem(told, 0)->valuestring, "uint64 0");
     cJSON_Delete(f.config);
 }
 
