@@ -161,6 +161,7 @@ int teardown(void **state)
     deferred_close(&w.host.deferred, on_closed, &w.closed);
     uv_run(&w.loop, UV_RUN_DEFAULT);
     assert_true(w.closed);
+    journal_finish(&w.host.journal);
     return uv_loop_close(&w.loop);
 }
 
