@@ -524,7 +524,7 @@ def stream_cut():
     with Faulty() as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]
         pending = begun(server, sandbox, STREAM)
-        poll("there is a stream to cut", lambda: cloud.order(cut=True)["count"] > 0)
+        cloud.cut_streams()
         done = pending.structured()
         equal((done["status"], done["stdout"]), ("ok", WANTED))
         equal(server.stdout("print('y' * 100000)", sandbox_id=sandbox), "y" * 100000 + "\n")
@@ -550,7 +550,7 @@ def start_refused():
         sandbox = server.call("create_sandbox")["sandbox_id"]
         for do, more in (("reset", {}), ("garbage", {}), ("status", {"code": 502}), ("status", {"code": 429}), ("status", {"code": 503})):
             cloud.fault("POST", START, do, **more)
-            poll("there is a stream to cut", lambda: cloud.order(cut=True)["count"] > 0)
+            cloud.cut_streams()
             equal(server.stdout("print('again')", sandbox_id=sandbox), "again\n")
             equal(cloud.hits(), [1], do)
             cloud.calm()

@@ -602,11 +602,6 @@ def watch_forbidden():
         works(server)
 
 
-def cut_streams():
-    """Each stream ends in the middle of what the relay says next."""
-    poll("there is a stream to cut", lambda: cluster.order(cut=True)["count"] > 0)
-
-
 @suite.case("exec refused once, or cut in the middle of a frame: another stream, and nothing is lost", when=FAKED)
 def exec_cut():
     with Faulty() as server:
@@ -614,12 +609,12 @@ def exec_cut():
         sandbox = server.call("create_sandbox")["sandbox_id"]
         equal(cluster.hits(), [1])
         pending = begun(server, sandbox, STREAM)
-        cut_streams()
+        cluster.cut_streams()
         done = pending.structured()
         equal((done["status"], done["stdout"]), ("ok", WANTED))
         cluster.calm()
         cluster.fault("GET", EXEC, "cut", bytes=20000)
-        cut_streams()  # so that the next stream is the one with the fault
+        cluster.cut_streams()  # so that the next stream is the one with the fault
         equal(server.stdout("print('y' * 100000)", sandbox_id=sandbox), "y" * 100000 + "\n")
         equal(cluster.hits(), [1])
 

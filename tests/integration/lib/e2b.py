@@ -3,21 +3,18 @@
 Both have the same face: `env` and `options` for a server, `boxes()`, `remove()`. Orders to misbehave are for the stand-in only.
 """
 
-import atexit
 import http.client
 import json
 import os
 import secrets
 import subprocess
-import threading
 import time
 import urllib.request
 
-import kube
 import mcp
+from node_standin import HERE, NodeStandin, missing, node
 from tap import skip_all
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 MODULES = ("@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node", "e2b")
 VARIABLES = ("E2B_API_KEY", "E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL", "INTERPRETER_TYPE")
 SANDBOX = "io.cloister.sandbox"
@@ -34,20 +31,6 @@ def healthy(connection, headers):
     """The least that can be asked of a sandbox's daemon."""
     connection.request("GET", "/health", headers=headers)
     connection.getresponse().read()
-
-
-def node():
-    own = os.path.join(os.environ["CLOISTER_CLIENTS"], "node_modules", ".bin", "node")
-    return own if os.path.exists(own) else "node"
-
-
-def missing():
-    """What the stand-in lacks on this machine, or None."""
-    clients = os.environ.get("CLOISTER_CLIENTS", "")
-    for name in MODULES:
-        if not os.path.isdir(os.path.join(clients, "node_modules", name)):
-            return f"the package {name} is not installed (contrib/test does that)"
-    return kube.missing()
 
 
 class Cloud:
@@ -90,18 +73,12 @@ class Cloud:
         return done.stdout
 
 
-class Standin(Cloud):
+class Standin(Cloud, NodeStandin):
     """e2b_standin.mjs in a process."""
 
     def __init__(self):
         self.key = "e2b_" + secrets.token_hex(20)
-        self.directory = mcp.temporary_directory()
-        self.lock = threading.Lock()
-        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
-            [node(), os.path.join(HERE, "e2b_standin.mjs"), self.directory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        atexit.register(self.close)
-        self.port = json.loads(self.process.stdout.readline())["port"]
+        NodeStandin.__init__(self, "e2b_standin.mjs", mcp.temporary_directory())
         self.order(keys=[self.key])
 
     @property
@@ -111,27 +88,6 @@ class Standin(Cloud):
     @property
     def env(self):
         return {"E2B_API_KEY": self.key, "E2B_API_URL": self.url, "E2B_SANDBOX_URL": self.url}
-
-    def order(self, **what):
-        with self.lock:
-            self.process.stdin.write(json.dumps(what) + "\n")
-            self.process.stdin.flush()
-            return json.loads(self.process.stdout.readline())
-
-    def fault(self, method, path, do, **more):
-        """The next request like that goes wrong, see e2b_standin.mjs."""
-        self.order(fault={"method": method, "path": path, "do": do, "times": 1, **more})
-
-    def calm(self):
-        """No more faults."""
-        self.order(calm=True)
-
-    def hits(self):
-        """How often each fault has occurred."""
-        return [fault.get("hits", 0) for fault in self.order(ask="faults")]
-
-    def requests(self):
-        return self.order(ask="requests")
 
     def boxes(self):
         return self.order(ask="boxes")
@@ -151,11 +107,6 @@ class Standin(Cloud):
         finally:
             self.order(delay=0)
         return min(warm) / min(bare)
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.stdin.close()
-            self.process.wait(60)
 
 
 class Real(Cloud):
@@ -178,7 +129,7 @@ def started():
         return Real()
     for variable in VARIABLES:
         os.environ.pop(variable, None)
-    reason = missing()
+    reason = missing(*MODULES)
     if reason:
         skip_all(f"no stand-in for the service: {reason}")
     return Standin()

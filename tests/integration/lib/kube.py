@@ -5,18 +5,16 @@ are for the stand-in only. A real cluster is named by CLOISTER_KUBE, a directory
 network namespace the API server is reached, and bin/kubectl; its image is CLOISTER_KUBE_IMAGE.
 """
 
-import atexit
 import base64
 import json
 import os
 import re
 import secrets
-import shutil
 import subprocess
-import threading
 
 import certificates
 import mcp
+from node_standin import NodeStandin, missing
 from tap import skip_all
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -26,20 +24,6 @@ ACCOUNT = "cloister"
 MANAGED = "app.kubernetes.io/managed-by"
 IMAGE = "cloister-test/root:1"
 DIRECTORY = os.environ.get("CLOISTER_KUBE")
-
-
-def missing():
-    """What the stand-in lacks on this machine, or None."""
-    clients = os.environ.get("CLOISTER_CLIENTS", "")
-    if os.geteuid() != 0:
-        return "only root can make the namespaces of pods"
-    if not os.path.isdir(os.path.join(clients, "node_modules", "ws")):
-        return "the package ws is not installed (contrib/test does that)"
-    for each in ("setpriv", "unshare", "nsenter", "pivot_root"):
-        if shutil.which(each) is None:
-            return f"no {each} here"
-    tried = subprocess.run(["unshare", "-m", "-p", "-n", "-u", "-i", "-f", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True, check=False)
-    return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else None
 
 
 def rights():
@@ -106,30 +90,23 @@ class Cluster:
         return found[0] if found else None
 
 
-class Standin(Cluster):
+class Standin(Cluster, NodeStandin):
     """kube_standin.mjs in a process."""
 
     image = IMAGE
+    user = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 
     def __init__(self):
-        super().__init__()
+        Cluster.__init__(self)
         self.token = secrets.token_hex(16)
         self.certificate, self.key = certificates.certificate(self.directory, "apiserver")
         self.client_certificate, self.client_key = certificates.certificate(self.directory, "somebody")
         pods = os.path.join(self.directory, "pods")
         os.mkdir(pods)
-        own = os.path.join(os.environ["CLOISTER_CLIENTS"], "node_modules", ".bin", "node")
-        node = own if os.path.exists(own) else "node"
-        command = [node, os.path.join(HERE, "kube_standin.mjs"), pods, self.certificate, self.key, self.client_certificate]
-        self.lock = threading.Lock()
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # pylint: disable=consider-using-with
-        atexit.register(self.close)
-        self.port = json.loads(self.process.stdout.readline())["port"]
+        NodeStandin.__init__(self, "kube_standin.mjs", pods, self.certificate, self.key, self.client_certificate)
         self.order(tokens={self.token: self.user})
         self.order(allow=rights())
         self.kubeconfig = self.write(self.config())
-
-    user = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 
     @property
     def url(self):
@@ -137,27 +114,6 @@ class Standin(Cluster):
 
     def config(self, user=None, **cluster):
         return config(self.url, user or {"token": self.token}, **(cluster or {"certificate-authority": self.certificate}))
-
-    def order(self, **what):
-        with self.lock:
-            self.process.stdin.write(json.dumps(what) + "\n")
-            self.process.stdin.flush()
-            return json.loads(self.process.stdout.readline())
-
-    def fault(self, method, path, do, **more):
-        """The next request like that goes wrong, see kube_standin.mjs."""
-        self.order(fault={"method": method, "path": path, "do": do, "times": 1, **more})
-
-    def calm(self):
-        """No more faults."""
-        self.order(calm=True)
-
-    def hits(self):
-        """How often each fault has occurred."""
-        return [fault.get("hits", 0) for fault in self.order(ask="faults")]
-
-    def requests(self):
-        return self.order(ask="requests")
 
     def objects(self, kind):
         return self.order(ask="objects")[kind]
@@ -168,11 +124,6 @@ class Standin(Cluster):
 
     def delete(self, pod, seconds=0):
         self.end_pod(pod, "deleted", seconds=seconds)
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.stdin.close()
-            self.process.wait(60)
 
 
 class Real(Cluster):
@@ -212,7 +163,7 @@ def started():
         os.environ.pop(variable, None)
     if DIRECTORY:
         return Real()
-    reason = missing()
+    reason = missing("ws")
     if reason:
         skip_all(f"no stand-in for a cluster: {reason}")
     return Standin()
