@@ -65,6 +65,12 @@ def needs_runtime():
         skip_all(f"no usable OCI runtime: {reason}")
 
 
+def needs_backend(name):
+    """Skips the whole file if the build lacks this backend."""
+    if name not in subprocess.run([os.environ["CLOISTER"], "--help"], capture_output=True, text=True, check=False).stdout:
+        skip_all(f"this build has no backend {name}")
+
+
 def needs_engine(kind=None):
     """Skips the whole file unless with_engine.py runs it; returns the engine."""
     if mcp.ENGINE is None or kind not in (None, mcp.ENGINE.state["kind"]):

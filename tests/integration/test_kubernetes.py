@@ -5,32 +5,23 @@ misbehaves on order, or a real cluster that CLOISTER_KUBE names (lib/kube.py); c
 import json
 import os
 import signal
-import subprocess
 
 os.environ["CLOISTER_BACKEND"] = "kubernetes"  # before anything looks for the backend under test
 
-from common import NONE, Suite, clear, contains, equal, poll, skip_all  # pylint: disable=wrong-import-position
+from common import NONE, Suite, clear, contains, equal, needs_backend, poll, works  # pylint: disable=wrong-import-position
+from common_remote import (
+    ENDLESS, STREAM, WANTED, add_cases, begun, cannot_create, ends, fails, faulty,
+    keeps_apart, left, living, nothing_left, opened, removed_in_a_call, sweeps,
+)
 import certificates
 import kube
 import mcp
 
-if "kubernetes" not in subprocess.run([os.environ["CLOISTER"], "--help"], capture_output=True, text=True, check=False).stdout:
-    skip_all("this build has no backend kubernetes")
+needs_backend("kubernetes")
 cluster = kube.started()
 suite = Suite(NONE)
 FAKED = not cluster.is_real
 
-LINES = 200
-STREAM = f"""
-import time
-for i in range({LINES}):
-    print('line', i, 'x' * 200, flush=True)
-    if i == 20:
-        open('begun', 'w').close()
-    time.sleep(0.005)
-"""
-WANTED = "".join(f"line {i} {'x' * 200}\n" for i in range(LINES))
-ENDLESS = "open('begun', 'w').close()\nimport time\nwhile True: time.sleep(0.1)"
 PLUGIN = "client.authentication.k8s.io/v1"
 PODS = r"^/api/v1/namespaces/[^/]+/pods(\?.*)?$"
 POD = r"^/api/v1/namespaces/[^/]+/pods/[^/?]+$"
@@ -39,29 +30,9 @@ WATCH = r"/pods\?.*watch=true"
 MAPS = r"^/api/v1/namespaces/[^/]+/configmaps"
 
 
-def opened(*options, **how):
-    server = cluster.server(*options, **how)
-    server.legacy()
-    return server, server.call("create_sandbox")["sandbox_id"]
-
-
-def begun(server, sandbox, code):
-    pending = server.start_call("execute_code", sandbox_id=sandbox, code=code)
-    poll("it runs", lambda: server.read_text("begun", sandbox) is not None)
-    return pending
-
-
-def left(server):
-    return cluster.pods_of(server.runtime_dir)
-
-
 def inside(sandbox):
     """Processes of this host that are in the sandbox's pod."""
     return [line for line in mcp.processes_of(sandbox) if "cloister-worker" not in line]
-
-
-def nothing_left(server):
-    poll("no pod of this server is left", lambda: not left(server), found=lambda: left(server))
 
 
 # ---- what works everywhere ----
@@ -69,50 +40,44 @@ def nothing_left(server):
 
 @suite.case("a sandbox is made, runs code, keeps its state, and is a pod with labels until it is closed")
 def whole_life():
-    server, sandbox = opened()
-    with server:
-        equal(server.run("x = 6 * 7\nprint('hello')", sandbox_id=sandbox)["stdout"], "hello\n")
-        equal(server.run("x", sandbox_id=sandbox)["result"], "42")
-        status = server.call("get_sandbox_status", sandbox_id=sandbox)
+    with living(cluster) as (status, pod):
         equal((status["backend"], status["image"]), ("kubernetes", cluster.image))
-        pod = cluster.pod_of(sandbox)
-        assert pod, f"no pod of {sandbox} among {cluster.pods()}"
-        contains(pod["metadata"]["name"], sandbox, "name of the pod")
+        contains(pod["metadata"]["name"], status["sandbox_id"], "name of the pod")
         equal(pod["metadata"]["labels"][kube.MANAGED], "cloister")
         assert pod["spec"]["activeDeadlineSeconds"] > status["limits"]["lifetime_seconds"], pod["spec"]
-        server.call("close_sandbox", sandbox_id=sandbox)
-        poll("its pod is gone", lambda: cluster.pod_of(sandbox) is None)
-    nothing_left(server)
 
 
-@suite.case("several languages, standard input, and output in order")
-def languages():
-    server, sandbox = opened()
-    with server:
-        equal(server.stdout("echo $((6 * 7)); uname -s", language="bash", sandbox_id=sandbox), "42\nLinux\n")
-        equal(server.stdout("print(input() * 2)", stdin="ab\n", sandbox_id=sandbox), "abab\n")
-        done = server.run("import sys\nfor i in range(3000): print(i)\nprint('end', file=sys.stderr)", sandbox_id=sandbox)
-        equal((done["stdout"], done["stderr"]), ("".join(f"{i}\n" for i in range(3000)), "end\n"))
+@suite.case("a server that is gone with all its processes: the next one removes its pods")
+def swept():
+    sweeps(cluster)
 
 
-@suite.case("files are written, listed and read, small ones and of some megabytes, and code sees them")
-def files():
-    server, sandbox = opened()
-    with server:
-        server.call("write_file", sandbox_id=sandbox, path="a/b.txt", content="text\n")
-        equal(server.run("open('a/b.txt').read()", sandbox_id=sandbox)["result"], "'text\\n'")
-        server.run("open('big', 'wb').write(bytes(range(256)) * 8192)", sandbox_id=sandbox)
-        entries = {e["path"]: e["size"] for e in server.call("list_files", sandbox_id=sandbox)["entries"]}
-        equal(entries.get("big", entries.get("/workspace/big")), 2 << 20, f"size among {entries}")
-        read = server.call("read_file", sandbox_id=sandbox, path="big", encoding="base64", offset=256, length=4)
-        equal(read["content"], "AAECAw==")
+@suite.case("a server that ends takes its pods with it, and leaves no object but the agent's")
+def ended():
+    ends(cluster)
+    maps = [m for m in cluster.objects("configmaps") if kube.MANAGED in m["metadata"].get("labels", {})]
+    assert maps, "no ConfigMap with the agent"
+    equal([m["metadata"]["name"] for m in maps if not (m["metadata"]["name"].startswith("cloister-agent-") and m.get("immutable"))], [])
+
+
+@suite.case("pods side by side do not share state or files")
+def side_by_side():
+    keeps_apart(cluster)
+
+
+@suite.case("a pod deleted from outside in the middle of a call: both the call and the next one say it, others live on")
+def pod_deleted():
+    removed_in_a_call(cluster)
+
+
+add_cases(suite, cluster)
 
 
 @suite.case("the pod is hardened: no privileges, no token, a root that nobody writes, limits and sizes")
 def hardened():
-    server, sandbox = opened("--memory-mb", "200", "--cpus", "0.5")
+    server, sandbox = opened(cluster, "--memory-mb", "200", "--cpus", "0.5")
     with server:
-        spec = cluster.pod_of(sandbox)["spec"]
+        spec = cluster.box_of(sandbox)["spec"]
         container = spec["containers"][0]
         security = {**spec["securityContext"], **container["securityContext"]}
         equal(security["allowPrivilegeEscalation"], False)
@@ -135,63 +100,6 @@ def hardened():
         contains(names, "network", "what a cluster does not enforce by itself")
 
 
-@suite.case("a worker killed in the middle of a call: its full result comes, once")
-def worker_killed():
-    server, sandbox = opened()
-    with server:
-        server.run("before = 'state'", sandbox_id=sandbox)
-        pending = begun(server, sandbox, STREAM)
-        server.kill_worker(sandbox)
-        done = pending.structured()
-        equal((done["status"], done["stdout"], done["interpreter"]), ("ok", WANTED, "kept"))
-        equal(server.run("before", sandbox_id=sandbox)["result"], "'state'")
-
-
-@suite.case("a server killed and started again under its name finds its sandboxes and their state")
-def adopted():
-    directory = mcp.temporary_directory()
-    server = cluster.server("--instance", "main", runtime_dir=directory)
-    server.legacy()
-    sandbox = server.call("create_sandbox", name="mine")["sandbox_id"]
-    server.run("before = 'state'", sandbox_id=sandbox)
-    uid = cluster.pod_of(sandbox)["metadata"]["uid"]
-    server.kill()
-    with cluster.server("--instance", "main", runtime_dir=directory) as successor:
-        successor.legacy()
-        boxes = {box["sandbox_id"]: box["name"] for box in successor.call("get_sandbox_status")["sandboxes"]}
-        equal(boxes, {sandbox: "mine"})
-        equal(successor.run("before", sandbox_id=sandbox)["result"], "'state'")
-        equal(cluster.pod_of(sandbox)["metadata"]["uid"], uid, "the same pod")
-        successor.call("close_sandbox", sandbox_id=sandbox)
-    poll("its pod is gone", lambda: cluster.pod_of(sandbox) is None)
-
-
-@suite.case("a server that is gone with all its processes: the next one removes its pods")
-def swept():
-    directory = mcp.temporary_directory()
-    server, sandbox = opened(runtime_dir=directory)
-    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
-    server.kill_with_sweeper()
-    assert cluster.pod_of(sandbox), "the pod has gone by itself"
-    successor, other = opened(runtime_dir=directory)
-    with successor:
-        poll("the pod of the dead server is gone", lambda: cluster.pod_of(sandbox) is None)
-        assert cluster.pod_of(other), "the living server's pod is gone"
-    nothing_left(successor)
-
-
-@suite.case("a server that ends takes its pods with it, and leaves no object but the agent's")
-def ended():
-    server, _ = opened()
-    with server:
-        server.call("create_sandbox")
-        equal(len(left(server)), 2, "pods")
-    nothing_left(server)
-    maps = [m for m in cluster.objects("configmaps") if kube.MANAGED in m["metadata"].get("labels", {})]
-    assert maps, "no ConfigMap with the agent"
-    equal([m["metadata"]["name"] for m in maps if not (m["metadata"]["name"].startswith("cloister-agent-") and m.get("immutable"))], [])
-
-
 @suite.case("a sandbox of the pool is a pod that was there before, whose lifetime begins when it is given")
 def pooled():
     with cluster.server("--pool", "1") as server:
@@ -203,49 +111,23 @@ def pooled():
         server.call("close_sandbox", sandbox_id=server.call("create_sandbox")["sandbox_id"])
         for _ in range(10):  # a busy machine may need longer than a claim waits, and makes another one
             poll("one is ready", lambda: pool()["ready"] == 1)
-            ready, before = {p["metadata"]["labels"]["cloister.sandbox"] for p in cluster.pods()}, pool()["hits"]
+            ready, before = {p["metadata"]["labels"]["cloister.sandbox"] for p in cluster.boxes()}, pool()["hits"]
             sandbox = server.call("create_sandbox")["sandbox_id"]
             if pool()["hits"] > before:
                 break
             server.call("close_sandbox", sandbox_id=sandbox)
         contains(ready, sandbox, "those that were there before")
         equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
-        assert "activeDeadlineSeconds" not in cluster.pod_of(sandbox)["spec"], "the time in the pool counts"
-
-
-@suite.case("pods side by side do not share state or files")
-def side_by_side():
-    server, _ = opened()
-    with server:
-        pending = [server.start_call("create_sandbox") for _ in range(4)]
-        boxes = [p.structured()["sandbox_id"] for p in pending]
-        for box in boxes:
-            server.run(f"x = {box!r}\nopen('own', 'w').write(x)", sandbox_id=box)
-        for box in boxes:
-            equal(server.run("(x, open('own').read())", sandbox_id=box)["result"], repr((box, box)))
-    nothing_left(server)
-
-
-@suite.case("a pod deleted from outside in the middle of a call: both the call and the next one say it, others live on")
-def pod_deleted():
-    server, sandbox = opened()
-    with server:
-        other = server.call("create_sandbox")["sandbox_id"]
-        pending = begun(server, sandbox, ENDLESS)
-        cluster.delete(cluster.pod_of(sandbox))
-        answer = pending.result()
-        assert answer["isError"], answer
-        clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
-        equal(server.run("1 + 1", sandbox_id=other)["result"], "2")
+        assert "activeDeadlineSeconds" not in cluster.box_of(sandbox)["spec"], "the time in the pool counts"
 
 
 @suite.case("a pod that is given hours to end needs no second of them, and code cannot end it by the same signal")
 def ends_when_asked():
-    server, sandbox = opened()
+    server, sandbox = opened(cluster)
     with server:
         equal(server.run("import os\nos.kill(1, 15)\nx = 1", sandbox_id=sandbox)["status"], "ok")
         equal(server.run("x", sandbox_id=sandbox)["result"], "1")
-        cluster.delete(cluster.pod_of(sandbox), seconds=10000)
+        cluster.remove(cluster.box_of(sandbox), seconds=10000)
         poll("its processes have ended", lambda: not inside(sandbox), found=lambda: inside(sandbox))
         clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
 
@@ -260,12 +142,12 @@ def doctor_content():
     contains(done.stdout, "kubernetes")
     contains(done.stdout, "Kubernetes v1.", "its version")
     assert cluster.token not in done.stdout + done.stderr, "the token is in what the doctor says"
-    poll("its trial is gone", lambda: not [p for p in cluster.pods() if "deletionTimestamp" not in p["metadata"]])
+    poll("its trial is gone", lambda: not [p for p in cluster.boxes() if "deletionTimestamp" not in p["metadata"]])
 
 
 @suite.case("no token gets into the log, not even with all there is to log")
 def no_token_in_log():
-    server, sandbox = opened("--log-level", "debug")
+    server, sandbox = opened(cluster, "--log-level", "debug")
     with server:
         server.run("1", sandbox_id=sandbox)
         server.call("close_sandbox", sandbox_id=sandbox)
@@ -346,7 +228,7 @@ def plugin():
         answer = cluster.write(credential(cluster.token, **more))
         script = f'[ "$GREETING" = hello ] && [ "$1" = --now ] || exit 7\ncase $KUBERNETES_EXEC_INFO in *{cluster.url}*) cat {answer} ;; esac'
         path = fetcher(script, args=["--now"], env=[{"name": "GREETING", "value": "hello"}], provideClusterInfo=True)
-        with mcp.Server("--backend", "kubernetes", "--engine", path, "--image", cluster.image, prefix=cluster.prefix) as server:
+        with cluster.server(kubeconfig=path) as server:
             server.legacy()
             works(server)
 
@@ -372,19 +254,14 @@ def no_server():
 @suite.case("create_sandbox with a bad kubeconfig is a clear error, and the server lives on")
 def bad_create():
     path = cluster.write({**good(), "current-context": "other"})
-    with mcp.Server("--backend", "kubernetes", "--engine", path, "--image", cluster.image, prefix=cluster.prefix) as server:
-        server.legacy()
-        error = clear(server.call_failing("create_sandbox")["error"])
-        equal(error["code"], "engine_unavailable")
-        contains(json.dumps(error), path)
-        equal(server.request("ping"), {})
+    cannot_create(cluster.server(kubeconfig=path), path)
 
 
 @suite.case("a client's certificate does as well as a token", when=FAKED)
 def client_certificate():
     user = {"client-certificate-data": kube.pem(cluster.client_certificate), "client-key-data": kube.pem(cluster.client_key)}
     path = cluster.write(cluster.config(user, **{"certificate-authority-data": kube.pem(cluster.certificate)}))
-    with mcp.Server("--backend", "kubernetes", "--engine", path, "--image", cluster.image) as server:
+    with cluster.server(kubeconfig=path) as server:
         server.legacy()
         sandbox = server.call("create_sandbox")["sandbox_id"]
         equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
@@ -404,46 +281,11 @@ def rights_missing():
 # ---- faults ----
 
 
-class Faulty:
-    """A server for a case of faults, after which nothing may be left in the cluster."""
-
-    def __init__(self, *options, kubeconfig=None):
-        self.server = mcp.Server("--backend", "kubernetes", "--engine", kubeconfig or cluster.kubeconfig, "--image", cluster.image, *options)
-
-    def __enter__(self):
-        self.server.legacy()
-        return self.server
-
-    def __exit__(self, kind, problem, trace):
-        cluster.calm()
-        self.server.__exit__(kind, problem, trace)
-        if kind is None:
-            nothing_left(self.server)
-
-
-def fails(server, *words):
-    """A creation fails with these words, leaves nothing, and the next one works."""
-    error = clear(server.call_failing("create_sandbox")["error"])
-    for word in words:
-        contains(json.dumps(error), word, "the error")
-    assert sum(cluster.hits()) > 0 or not cluster.order(ask="faults"), "the fault has not occurred"
-    cluster.calm()
-    nothing_left(server)
-    works(server)
-    return error
-
-
-def works(server):
-    sandbox = server.call("create_sandbox")["sandbox_id"]
-    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
-    server.call("close_sandbox", sandbox_id=sandbox)
-
-
 @suite.case("a token that was replaced in its file is read again after a 401", when=FAKED)
 def token_rotated():
     file = cluster.write(cluster.token, "token")
     path = cluster.write(cluster.config({"tokenFile": file}))
-    with Faulty(kubeconfig=path) as server:
+    with faulty(cluster, kubeconfig=path) as server:
         works(server)
         cluster.write("another-token", "token")
         cluster.order(tokens={"another-token": cluster.user})
@@ -454,7 +296,7 @@ def token_rotated():
 @suite.case("a program that fetches the token is run again after a 401", when=FAKED)
 def plugin_again():
     answer = cluster.write(credential(cluster.token), "credential")
-    with Faulty(kubeconfig=fetcher(f"cat {answer}")) as server:
+    with faulty(cluster, kubeconfig=fetcher(f"cat {answer}")) as server:
         works(server)
         cluster.write(credential("a-later-token"), "credential")
         cluster.order(tokens={"a-later-token": cluster.user})
@@ -464,7 +306,7 @@ def plugin_again():
 
 @suite.case("a token that has expired: the error says so, and what to do", when=FAKED)
 def token_expired():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         works(server)
         cluster.order(tokens={})
         error = clear(server.call_failing("create_sandbox")["error"])
@@ -476,15 +318,15 @@ def token_expired():
 @suite.case("a quota that is used up: the server's own words", when=FAKED)
 def quota():
     words = 'pods "x" is forbidden: exceeded quota: sandboxes, requested: limits.memory=512Mi, used: limits.memory=2Gi, limited: limits.memory=2Gi'
-    with Faulty() as server:
+    with faulty(cluster) as server:
         cluster.fault("POST", PODS, "status", code=403, reason="Forbidden", message=words)
-        error = fails(server, "exceeded quota: sandboxes")
+        error = fails(cluster, server, "exceeded quota: sandboxes")
         contains(error["hint"], "uota")
 
 
 @suite.case("a right that is missing: which one", when=FAKED)
 def forbidden():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         works(server)
         cluster.order(deny=["create pods"])
         error = clear(server.call_failing("create_sandbox")["error"])
@@ -495,7 +337,7 @@ def forbidden():
 
 @suite.case("a server that asks for patience gets it, at every step", when=FAKED)
 def patience():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         works(server)
         for method, path in (("POST", PODS), ("GET", WATCH), ("GET", POD), ("GET", EXEC), ("GET", MAPS), ("DELETE", POD)):
             cluster.fault(method, path, "status", code=429, reason="TooManyRequests", headers={"Retry-After": "1"})
@@ -506,9 +348,9 @@ def patience():
 
 @suite.case("an error of the server while a pod is made: its words; while it is waited for: it is asked again", when=FAKED)
 def internal_error():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         cluster.fault("POST", PODS, "status", code=500, reason="InternalError", message="etcdserver: request timed out")
-        fails(server, "etcdserver: request timed out")
+        fails(cluster, server, "etcdserver: request timed out")
         cluster.fault("GET", WATCH, "status", code=500, reason="InternalError", message="etcdserver: leader changed")
         works(server)
         equal(cluster.hits(), [1])
@@ -516,35 +358,35 @@ def internal_error():
 
 @suite.case("a name that is taken: an error, and the other's pod stays", when=FAKED)
 def conflict():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         cluster.fault("POST", PODS, "status", code=409, reason="AlreadyExists", message='pods "x" already exists')
-        fails(server)
+        fails(cluster, server)
 
 
 @suite.case("the answer to a creation is lost: the pod is found by its name, and no second one is made", when=FAKED)
 def lost_answer():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         works(server)
         cluster.fault("POST", PODS, "unanswered")
         cluster.fault("GET", POD, "reset", times=2)
         sandbox = server.call("create_sandbox")["sandbox_id"]
         equal(cluster.hits(), [1, 2])
-        equal(len(left(server)), 1, "pods")
+        equal(len(left(cluster, server)), 1, "pods")
         equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
 
 
 @suite.case("answers that are no JSON, too large or without an end: a clear error, and nothing left", when=FAKED)
 def garbage():
     for do in ("garbage", "huge", "endless"):
-        with Faulty() as server:
+        with faulty(cluster) as server:
             works(server)
             cluster.fault("POST", PODS, do)
-            fails(server)
+            fails(cluster, server)
 
 
 @suite.case("a connection that is closed before a pod is made: the request is made again", when=FAKED)
 def reset():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         works(server)
         cluster.fault("POST", PODS, "reset", times=2)
         works(server)
@@ -553,7 +395,7 @@ def reset():
 
 @suite.case("the same while a pod is waited for: it is watched again", when=FAKED)
 def garbage_later():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         for do in ("garbage", "huge", "reset"):
             cluster.fault("GET", WATCH, do)
             works(server)
@@ -569,7 +411,7 @@ def disturb(pending, how):
 
 @suite.case("a pod is watched, and not asked for again and again", when=FAKED)
 def watched():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         works(server)
         before = len(cluster.requests())
         cluster.order(pods={"do": "late"})
@@ -583,7 +425,7 @@ def watched():
 
 @suite.case("a watch that ends, is cut in a line, says nonsense, or whose history is forgotten: another one goes on", when=FAKED)
 def watch_disturbed():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         cluster.order(pods={"do": "late"})
         pending = server.start_call("create_sandbox")
         for how in ("bookmark", "end", "half", "garbage", "forget"):
@@ -596,7 +438,7 @@ def watch_disturbed():
 
 @suite.case("a right to watch that was taken away: the pod is asked for instead", when=FAKED)
 def watch_forbidden():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         works(server)
         cluster.order(deny=["watch pods"])
         works(server)
@@ -604,7 +446,7 @@ def watch_forbidden():
 
 @suite.case("exec refused once, or cut in the middle of a frame: another stream, and nothing is lost", when=FAKED)
 def exec_cut():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         cluster.fault("GET", EXEC, "status", code=500, reason="InternalError", message="error dialing backend: EOF")
         sandbox = server.call("create_sandbox")["sandbox_id"]
         equal(cluster.hits(), [1])
@@ -622,7 +464,7 @@ def exec_cut():
 @suite.case("an old API server, which knows v4 of the exec protocol only", when=FAKED)
 def old_protocol():
     cluster.order(release=20)
-    with Faulty() as server:
+    with faulty(cluster) as server:
         works(server)
     cluster.order(release=36)
 
@@ -630,10 +472,10 @@ def old_protocol():
 @suite.case("a pod that is evicted, drained from its node, or ended for its memory: the owner is told why", when=FAKED)
 def evicted():
     for how, word in (("evicted", "Evicted"), ("memory", "memory"), ("drained", "EvictionByEvictionAPI")):
-        with Faulty() as server:
+        with faulty(cluster) as server:
             sandbox = server.call("create_sandbox")["sandbox_id"]
             pending = begun(server, sandbox, ENDLESS)
-            cluster.end_pod(cluster.pod_of(sandbox), how)
+            cluster.end_pod(cluster.box_of(sandbox), how)
             answer = pending.result()
             assert answer["isError"], answer
             error = clear(server.call_failing("execute_code", sandbox_id=sandbox, code="1")["error"])
@@ -642,26 +484,26 @@ def evicted():
 
 @suite.case("an image that cannot be pulled: the kubelet's own words, at once", when=FAKED)
 def image_missing():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         cluster.order(pods={"do": "ErrImagePull"})
-        error = fails(server, "manifest unknown")
+        error = fails(cluster, server, "manifest unknown")
         equal(error["code"], "image_not_found")
 
 
 @suite.case("a pod that cannot be made or has no room: why, and nothing stays in the cluster", when=FAKED)
 def pod_impossible():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         cluster.order(pods={"do": "CreateContainerConfigError"})
-        fails(server, "CreateContainerConfigError")
+        fails(cluster, server, "CreateContainerConfigError")
         cluster.order(pods={"do": "unschedulable"})
-        fails(server, "Insufficient memory")
+        fails(cluster, server, "Insufficient memory")
 
 
 @suite.case("a pod in which no agent answers: an error after a few attempts, and it is removed", when=FAKED)
 def no_agent():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         cluster.order(pods={"do": "no agent"})
-        fails(server)
+        fails(cluster, server)
 
 
 # ---- the end ----
@@ -669,27 +511,27 @@ def no_agent():
 
 @suite.case("a sandbox is closed while the API server says nothing: its code is dead, and its pod is removed later", when=FAKED)
 def closed_in_silence():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]
         begun(server, sandbox, ENDLESS)
         cluster.fault("DELETE", POD, "hang")
         server.start_call("close_sandbox", sandbox_id=sandbox).result()
         equal(inside(sandbox), [], "its processes")
-        poll("its pod is removed, too", lambda: not left(server))
+        poll("its pod is removed, too", lambda: not left(cluster, server))
 
 
 @suite.case("a pod whose node says nothing about its end is forgotten by the API server", when=FAKED)
 def node_lost():
-    with Faulty() as server:
+    with faulty(cluster) as server:
         cluster.order(pods={"do": "lost"})
         works(server)
-        nothing_left(server)
+        nothing_left(cluster, server)
 
 
 @suite.case("a sweeper whose API server is gone ends soon when it is told to, and the next server removes the pod", when=FAKED)
 def sweeper_told():
     directory = mcp.temporary_directory()
-    server, sandbox = opened(runtime_dir=directory)
+    server, sandbox = opened(cluster, runtime_dir=directory)
     sweepers = server.sweepers()
     equal(len(sweepers), 1, "sweepers")
     cluster.order(fault={"do": "reset"})
@@ -699,17 +541,17 @@ def sweeper_told():
     server.logger.join(30)
     contains("\n".join(server.log), "told to end", "the log")
     cluster.calm()
-    assert cluster.pod_of(sandbox), "the pod has gone by itself"
-    successor, _ = opened(runtime_dir=directory)
+    assert cluster.box_of(sandbox), "the pod has gone by itself"
+    successor, _ = opened(cluster, runtime_dir=directory)
     with successor:
-        poll("the pod of the dead server is gone", lambda: cluster.pod_of(sandbox) is None)
-    nothing_left(successor)
+        poll("the pod of the dead server is gone", lambda: cluster.box_of(sandbox) is None)
+    nothing_left(cluster, successor)
 
 
 @suite.finish
 def nothing_at_all():
     """nothing but the agent is left in the API server"""
-    poll("no pod is left", lambda: not cluster.pods(), found=cluster.pods)
+    poll("no pod is left", lambda: not cluster.boxes(), found=cluster.boxes)
     if FAKED:
         cluster.close()
 

@@ -1,6 +1,6 @@
 """The tests' own cloud for the backend `e2b` (e2b_standin.mjs), or E2B's hosted service if CLOISTER_E2B_REAL is set and E2B_API_KEY is a key.
 
-Both have the same face: `env` and `options` for a server, `boxes()`, `remove()`. Orders to misbehave are for the stand-in only.
+Both have the face that common_remote.py tells, and `env` for a server. Orders to misbehave are for the stand-in only.
 """
 
 import http.client
@@ -53,6 +53,9 @@ class Cloud:
     def box_of(self, sandbox):
         found = [box for box in self.boxes() if box["metadata"].get(SANDBOX) == sandbox]
         return found[0] if found else None
+
+    def id_of(self, box):
+        return box["sandboxID"]
 
     def request(self, method, path, body=None):
         """Of the control plane, as anybody with the key may make it."""

@@ -1,8 +1,8 @@
 """Clusters for tests of the backend `kubernetes`: the stand-in of the tests' own (kube_standin.mjs), or a real one.
 
-Both have the same face: `options` for a server, `prefix` before its command, `pods()`, `maps()`, `delete()`. Orders to misbehave
-are for the stand-in only. A real cluster is named by CLOISTER_KUBE, a directory with run/kubeconfig and run/pid, a process in whose
-network namespace the API server is reached, and bin/kubectl; its image is CLOISTER_KUBE_IMAGE.
+Both have the face that common_remote.py tells, where a box is a pod, and `objects()` of any kind. Orders to misbehave are for the
+stand-in only. A real cluster is named by CLOISTER_KUBE, a directory with run/kubeconfig and run/pid, a process in whose network
+namespace the API server is reached, and bin/kubectl; its image is CLOISTER_KUBE_IMAGE.
 """
 
 import base64
@@ -64,30 +64,31 @@ class Cluster:
         os.chmod(path, 0o600)
         return path
 
-    @property
-    def options(self):
-        return ["--backend", "kubernetes", "--engine", self.kubeconfig, "--image", self.image]
+    def options(self, kubeconfig=None):
+        return ["--backend", "kubernetes", "--engine", kubeconfig or self.kubeconfig, "--image", self.image]
 
-    def server(self, *options, **how):
-        return mcp.Server(*self.options, *options, prefix=self.prefix, **how)
+    def server(self, *options, kubeconfig=None, **how):
+        return mcp.Server(*self.options(kubeconfig), *options, prefix=self.prefix, **how)
 
-    def doctor(self, kubeconfig=None, **env):
-        options = ["--backend", "kubernetes", "--engine", kubeconfig or self.kubeconfig, "--image", self.image]
-        environment = {**os.environ, **env}
-        return subprocess.run([*self.prefix, os.environ["CLOISTER"], *options, "doctor"], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    def doctor(self, kubeconfig=None):
+        command = [*self.prefix, os.environ["CLOISTER"], *self.options(kubeconfig), "doctor"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
-    def pods(self):
-        """Those that a server of ours has made."""
+    def boxes(self):
+        """The pods that a server of ours has made."""
         return [pod for pod in self.objects("pods") if MANAGED in pod["metadata"].get("labels", {})]
 
-    def pods_of(self, runtime_dir):
+    def boxes_of(self, runtime_dir):
         """Names of the pods of a server, by its runtime directory."""
-        return [pod["metadata"]["name"] for pod in self.pods() if f"{runtime_dir}/" in json.dumps(pod["metadata"])]
+        return [pod["metadata"]["name"] for pod in self.boxes() if f"{runtime_dir}/" in json.dumps(pod["metadata"])]
 
-    def pod_of(self, sandbox):
+    def box_of(self, sandbox):
         """The pod of a sandbox, None if there is none."""
-        found = [pod for pod in self.pods() if sandbox in json.dumps(pod["metadata"])]
+        found = [pod for pod in self.boxes() if sandbox in json.dumps(pod["metadata"])]
         return found[0] if found else None
+
+    def id_of(self, pod):
+        return pod["metadata"]["uid"]
 
 
 class Standin(Cluster, NodeStandin):
@@ -122,7 +123,7 @@ class Standin(Cluster, NodeStandin):
         """Ends it from outside: evicted, drained, memory, or deleted."""
         self.order(end={"namespace": pod["metadata"]["namespace"], "name": pod["metadata"]["name"], "how": how, **more})
 
-    def delete(self, pod, seconds=0):
+    def remove(self, pod, seconds=0):
         self.end_pod(pod, "deleted", seconds=seconds)
 
 
@@ -152,7 +153,7 @@ class Real(Cluster):
     def objects(self, kind):
         return json.loads(self.kubectl("-n", NAMESPACE, "get", kind, "-o", "json"))["items"]
 
-    def delete(self, pod, seconds=0):
+    def remove(self, pod, seconds=0):
         how = [f"--grace-period={seconds}"] if seconds else ["--grace-period=0", "--force"]
         self.kubectl("-n", NAMESPACE, "delete", "pod", pod["metadata"]["name"], "--wait=false", *how)
 
