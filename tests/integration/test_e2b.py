@@ -217,7 +217,8 @@ def asked():
         equal(box["asked"]["allow_internet_access"], False)
         equal(box["asked"]["network"], {"allowPublicTraffic": False})
         equal((box["secured"], box["asked"]["autoPause"]), (True, False))
-        assert box["ttl"] >= 300, box["ttl"]
+        assert box["asked"]["timeout"] <= 60, "one whose worker dies before it knows of it lives on"
+        poll("it has its full time", lambda: cloud.box_of(sandbox)["ttl"] >= 300, found=lambda: cloud.box_of(sandbox)["ttl"])
         other = server.call("create_sandbox", network="full")["sandbox_id"]
         equal(cloud.box_of(other)["asked"]["allow_internet_access"], True)
 

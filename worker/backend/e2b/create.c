@@ -10,6 +10,9 @@
  * The daemon is up some moments after the sandbox is; till then the proxy in front says that there
  * is no such sandbox, so it is asked again for a while.
  *
+ * A worker that dies between MAKE and its answer leaves a sandbox that nobody knows. So one is made
+ * for MAKING_S only, and gets its full time as soon as it is known.
+ *
  * The stream of the agent's start stays open until the creation is done: if the agent cannot start,
  * its last words are there.
  */
@@ -29,6 +32,7 @@
 #include "worker/backend/e2b/stream.h"
 
 #define MAKES_MAX       2
+#define MAKING_S        60    /* life of a sandbox whose worker does not know it yet */
 #define READY_MS        30000 /* from the sandbox to its daemon's first answer */
 #define READY_AGAIN_MS  200
 #define STREAMS_MAX     5
@@ -307,6 +311,14 @@ static void on_ask_due(void *arg)
 
 /* ---- the sandbox ---------------------------------------------------------------------------- */
 
+static void on_kept(void *arg, int rc, const struct e2b_reply *reply, const struct err *err)
+{
+    (void)arg, (void)reply;
+    if (rc < 0) { /* the lease begins soon, and tries again */
+        log_debug("the life of a new sandbox was not extended: %s", err->text);
+    }
+}
+
 static void take_box(struct e2b_create *c, const cJSON *json)
 {
     struct err err = ERR_INIT;
@@ -322,6 +334,7 @@ static void take_box(struct e2b_create *c, const cJSON *json)
         fail_create(c, &err, "");
         return;
     }
+    e2b_api_keep(c->in.api, c->box.id, c->in.ttl_s, on_kept, NULL);
     c->ready_ms = uv_now(c->in.tasks->loop) + READY_MS;
     ask_for_agent(c);
 }
@@ -408,7 +421,7 @@ static void on_box_made(void *arg, int rc, const struct e2b_reply *reply, const 
 static void make_box(struct e2b_create *c)
 {
     c->makes++;
-    c->call = e2b_api_make(c->in.api, c->in.spec, c->in.ttl_s, on_box_made, c);
+    c->call = e2b_api_make(c->in.api, c->in.spec, MAKING_S, on_box_made, c);
 }
 
 struct e2b_create *e2b_create_start(const struct e2b_create_in *in, const struct e2b_agent *agent,

@@ -33,7 +33,7 @@ struct e2b_create_in {
     struct e2b_host *api;
     const struct e2b_service *service;
     const struct backend_spec *spec;
-    uint64_t ttl_s;
+    uint64_t ttl_s; /* how long the sandbox is to live from the moment it is known */
 };
 
 /* Everything `in` points to must stay valid until the end. */

@@ -242,7 +242,7 @@ static void on_e2b_create(void *arg, int rc, const struct e2b_made *made, const 
     e->envd = made->envd; /* to be closed in any case */
     if (rc == 0) {
         take_found(e, made->box, made->envd);
-        e->lease = e2b_lease_start(e->api, e->box.id, ttl_of(e), false);
+        e->lease = e2b_lease_start(e->api, e->box.id, ttl_of(e));
     }
     fill_e2b_info(e, &info);
     /* read before the callback, which may call destroy itself */
@@ -317,7 +317,7 @@ static void on_e2b_attached(void *arg, int rc, const struct e2b_box *box, const 
         err = *failure;
     } else if ((rc = e2b_envd_create(&e->tasks, &e->service, box, &e->envd, &err)) == 0) {
         take_found(e, box, e->envd);
-        e->lease = e2b_lease_start(e->api, e->box.id, ttl_of(e), true);
+        e->lease = e2b_lease_start(e->api, e->box.id, ttl_of(e));
     }
     fill_e2b_info(e, &info);
     e->attach_done(e->attach_arg, rc, rc == 0 ? &info : NULL, rc == 0 ? NULL : &err,

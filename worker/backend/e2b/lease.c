@@ -48,13 +48,13 @@ static void extend_lease(void *arg)
     e2b_api_keep(l->api, l->id, l->ttl_s, on_extended, l);
 }
 
-struct e2b_lease *e2b_lease_start(struct e2b_host *api, const char *id, uint64_t ttl_s, bool now)
+struct e2b_lease *e2b_lease_start(struct e2b_host *api, const char *id, uint64_t ttl_s)
 {
     struct e2b_lease *l = alloc_one(struct e2b_lease);
     l->api = api;
     l->id = alloc_strdup(id);
     l->ttl_s = ttl_s;
-    task_later(e2b_host_tasks(api), now ? 0 : ttl_s * 1000 / PARTS, extend_lease, l);
+    extend_lease(l);
     return l;
 }
 

@@ -6,7 +6,6 @@
 #ifndef CLOISTER_WORKER_BACKEND_E2B_LEASE_H
 #define CLOISTER_WORKER_BACKEND_E2B_LEASE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "worker/backend/e2b/host.h"
@@ -16,8 +15,8 @@ struct e2b_lease;
 /* How long a sandbox is to live without its worker, in seconds: longer than its grace period. */
 uint64_t e2b_lease_ttl(uint64_t grace_ms);
 
-/* Extends its life again and again; the first time at once if `now`. */
-struct e2b_lease *e2b_lease_start(struct e2b_host *api, const char *id, uint64_t ttl_s, bool now);
+/* Extends its life at once, and again and again. */
+struct e2b_lease *e2b_lease_start(struct e2b_host *api, const char *id, uint64_t ttl_s);
 
 /* No more. Only after the tasks are closed. NULL is fine. */
 void e2b_lease_free(struct e2b_lease *l);
