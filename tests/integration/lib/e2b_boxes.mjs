@@ -1,5 +1,7 @@
 // The sandboxes of the stand-in (e2b_standin.mjs): each is a process of this host with namespaces and a root of its own, made of this host's
 // /usr as the pods of kube_pods.mjs are, and programs are started in it as root. So the real agent and the real relay run there.
+// A program has a process of nsenter on the outside, which waits for it and stops itself when it is stopped: so these are stopped, woken and
+// killed with the box, too.
 
 import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -41,6 +43,7 @@ const kill = (pid, signal) => ofProcess(() => process.kill(pid, signal));
 export class Box {
     constructor(directory) {
         this.directory = directory;
+        this.programs = new Set();
     }
 
     /** Resolves when programs can be started in it. */
@@ -61,7 +64,11 @@ export class Box {
     /** A program with pipes. */
     run(command, args, env, cwd, stdin) {
         const inside = ['env', '-i', '-C', cwd || '/', `PATH=${PATH}`, 'HOME=/root', 'USER=root', ...Object.entries(env).map(([k, v]) => `${k}=${v}`), command, ...args];
-        return spawn('nsenter', ['-t', String(this.pid), '-m', '-p', '-n', '-u', '-i', '-r', '-w', ...inside], { stdio: [stdin ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
+        const words = ['--pdeathsig', 'KILL', 'nsenter', '-t', String(this.pid), '-m', '-p', '-n', '-u', '-i', '-r', '-w', ...inside];
+        const child = spawn('setpriv', words, { stdio: [stdin ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
+        this.programs.add(child);
+        child.once('exit', () => this.programs.delete(child));
+        return child;
     }
 
     static signal(child, signal) {
@@ -93,10 +100,16 @@ export class Box {
 
     /** Stops all its processes, or lets them go on, as a pause and a resume do. */
     freeze(frozen) {
+        if (frozen) { // before those that they wait for
+            this.programs.forEach((child) => child.kill('SIGSTOP'));
+        }
         for (const pid of readdirSync('/proc')) {
             if (/^[0-9]+$/.test(pid) && namespaceOf(pid) === this.namespace) {
                 kill(Number(pid), frozen ? 'SIGSTOP' : 'SIGCONT');
             }
+        }
+        if (!frozen) {
+            this.programs.forEach((child) => child.kill('SIGCONT'));
         }
     }
 
@@ -106,6 +119,7 @@ export class Box {
         }
         this.child.kill('SIGKILL');
         await this.ended;
+        this.programs.forEach((child) => child.kill('SIGKILL'));
         rmSync(this.directory, { recursive: true, force: true });
     }
 }
