@@ -360,6 +360,10 @@ def no_agent():
         fails(cloud, server, "cwd '/' does not exist")
 
 
+def relays(sandbox):
+    return sum(words[1:2] == ["relay"] for words in cloud.processes(cloud.box_of(sandbox)))
+
+
 @suite.case("the stream is cut in the middle of a message: another one, and nothing is lost or doubled", when=FAKED)
 def stream_cut():
     with faulty(cloud) as server:
@@ -369,6 +373,11 @@ def stream_cut():
         done = pending.structured()
         equal((done["status"], done["stdout"]), ("ok", WANTED))
         equal(server.stdout("print('y' * 100000)", sandbox_id=sandbox), "y" * 100000 + "\n")
+        cloud.fault("POST", START, "status", code=502, times=1000)
+        cloud.cut_streams()
+        poll("the relay of the stream that was cut is gone before there is another", lambda: relays(sandbox) == 0, found=lambda: relays(sandbox))
+        cloud.calm()
+        equal(server.stdout("print('again')", sandbox_id=sandbox), "again\n")
 
 
 @suite.case("input whose answer is lost, refused or garbled: code runs once, whatever has arrived", when=FAKED)

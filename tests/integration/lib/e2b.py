@@ -65,6 +65,16 @@ class Cloud:
             text = answer.read()
         return json.loads(text) if text else None
 
+    def processes(self, box):
+        """The words of each process that the sandbox's daemon has started and that runs."""
+        ident = box["sandboxID"]
+        headers = {"E2b-Sandbox-Id": ident, "E2b-Sandbox-Port": "49983", "X-Access-Token": self.request("GET", f"/sandboxes/{ident}")["envdAccessToken"],
+                   "Content-Type": "application/json", "Connect-Protocol-Version": "1"}
+        url = self.env.get("E2B_SANDBOX_URL", f"https://sandbox.{self.env.get('E2B_DOMAIN', 'e2b.app')}")
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/process.Process/List", b"{}", headers), timeout=60) as answer:
+            listed = json.loads(answer.read())
+        return [[each["config"]["cmd"], *each["config"].get("args", [])] for each in listed.get("processes", [])]
+
     def remove(self, box):
         self.request("DELETE", f"/sandboxes/{box['sandboxID']}")
 

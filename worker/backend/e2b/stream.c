@@ -217,7 +217,9 @@ static void on_relay_ended(void *arg, int rc, int status, const struct err *err)
 {
     struct e2b_stream *s = arg;
     s->exec = NULL;
-    (void)rc;
+    if (rc != -ERR_GONE && s->pid != 0) { /* only the stream is over */
+        e2b_envd_kill(s->envd, s->pid);
+    }
     break_stream(s, status, err);
 }
 
