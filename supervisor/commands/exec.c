@@ -37,6 +37,7 @@ static int exec_in(const struct steer *s, const struct server *server, const cha
                    struct err *err)
 {
     CLEANUP_FREE char *whole = alloc_printf("%s/exec", path);
+    bool tty = s->values[EXEC_TTY] != NULL, interactive = s->values[EXEC_INTERACTIVE] != NULL;
     cJSON *body = exec_body(s), *started = NULL;
     CLEANUP_FREE char *text = alloc_check(cJSON_PrintUnformatted(body));
     cJSON_Delete(body);
@@ -45,8 +46,9 @@ static int exec_in(const struct steer *s, const struct server *server, const cha
         const struct talk talk = {
             .server = server,
             .execution = member_text(started, "execution_id"),
-            .sends_stdin = s->values[EXEC_INTERACTIVE] != NULL,
-            .is_terminal = s->values[EXEC_TTY] != NULL && isatty(STDIN_FILENO),
+            .sends_stdin = interactive,
+            .ends_stdin = tty && !interactive,
+            .is_terminal = tty && isatty(STDIN_FILENO),
         };
         rc = talk_run(&talk, err);
     }

@@ -138,7 +138,8 @@ struct talk {
     const struct server *server;
     const char *execution;
     bool sends_stdin; /* our stdin is its stdin */
-    bool is_terminal; /* and is a terminal, which it has as well */
+    bool ends_stdin;  /* its stdin is a terminal that is at its end from the beginning */
+    bool is_terminal; /* our stdin is a terminal, whose size its own has */
 };
 
 /* Passes output to our stdout and stderr, and our stdin on, till the execution has ended. Returns

@@ -4,9 +4,10 @@
  * was taken, so that nothing is gathered here: a program that does not read holds up whoever writes
  * to us.
  *
- * A terminal is made raw for the time of the talk, since the one inside has its own line
- * discipline: Ctrl-C is a byte like any other and interrupts what runs there. Its size is told at
- * the beginning and when it changes.
+ * A terminal from which we read is made raw for the time of the talk, since the one inside has its
+ * own line discipline: Ctrl-C is a byte like any other and interrupts what runs there. One from
+ * which we do not read stays as it is, so Ctrl-C ends us. Its size is told at the beginning and
+ * when it changes; a change while a request is under way is told behind it.
  *
  * Pipes and terminals are polled; files cannot be, and need not, as reading one never waits for
  * long.
@@ -48,6 +49,7 @@ struct talking {
     uv_signal_t resized;
     bool polls, watches_size, closing;
     bool sending;  /* a piece of stdin is on its way */
+    bool size_due; /* the terminal's size has changed since it was told */
     bool finished; /* nothing more is read */
     struct buf body;
     int flags; /* of our stdin, before the loop changed them */
@@ -90,7 +92,7 @@ static void fail_talk(struct talking *t, int rc, const struct err *err)
 
 /* ---- stdin ---------------------------------------------------------------------------------- */
 
-static void read_input_piece(struct talking *t);
+static void send_next(struct talking *t);
 
 /* What is refused has ended, or reads no stdin: its output says the rest. */
 static void on_input_taken(void *arg, int rc, const struct http_response *response,
@@ -102,9 +104,7 @@ static void on_input_taken(void *arg, int rc, const struct http_response *respon
     if (rc < 0 || response->status >= 300) {
         t->finished = true;
     }
-    if (!t->closing && !t->finished) {
-        read_input_piece(t);
-    }
+    send_next(t);
 }
 
 static void send_input(struct talking *t, cJSON *owned)
@@ -141,6 +141,7 @@ static void send_bytes_in(struct talking *t, const char *bytes, size_t len)
 }
 
 static void on_input_ready(uv_poll_t *poll, int status, int events);
+static void send_size(struct talking *t);
 
 static void read_input_piece(struct talking *t)
 {
@@ -163,6 +164,18 @@ static void on_input_ready(uv_poll_t *poll, int status, int events)
     }
 }
 
+/* Nothing is on its way. */
+static void send_next(struct talking *t)
+{
+    if (t->size_due) {
+        send_size(t);
+    } else if (t->talk->ends_stdin && !t->finished && !t->closing) {
+        send_bytes_in(t, "", 0);
+    } else if (t->talk->sends_stdin && !t->finished && !t->closing) {
+        read_input_piece(t);
+    }
+}
+
 static void begin_input(struct talking *t)
 {
     t->flags = fcntl(STDIN_FILENO, F_GETFL);
@@ -180,8 +193,9 @@ static void begin_input(struct talking *t)
 static void send_size(struct talking *t)
 {
     struct winsize size;
+    t->size_due = t->sending;
     if (t->sending || t->closing || ioctl(STDIN_FILENO, TIOCGWINSZ, &size) != 0) {
-        return; /* a change while something is on its way comes with the next one */
+        return;
     }
     cJSON *body = cJSON_CreateObject();
     cJSON_AddNumberToObject(body, "rows", size.ws_row);
@@ -198,7 +212,7 @@ static void on_resized(uv_signal_t *handle, int number)
 static void begin_terminal(struct talking *t)
 {
     struct termios raw;
-    if (tcgetattr(STDIN_FILENO, &t->terminal) == 0) {
+    if (t->talk->sends_stdin && tcgetattr(STDIN_FILENO, &t->terminal) == 0) {
         raw = t->terminal;
         cfmakeraw(&raw);
         t->is_raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
@@ -306,6 +320,8 @@ static void begin_talk(struct talking *t)
     }
     if (t->talk->sends_stdin) {
         begin_input(t);
+    } else if (!t->sending) {
+        send_next(t);
     }
 }
 

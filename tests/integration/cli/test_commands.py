@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -141,12 +142,38 @@ def terminal():
     os.write(ours, b"sleep 900\r")
     os.write(ours, b"\x03")
     poll("the prompt again", lambda: "^C" in shown())
+    for rows in range(20, 41):  # some of these changes come while what was typed is on its way
+        os.write(ours, b"true\r")
+        subprocess.run(["stty", "rows", str(rows)], stdin=theirs, check=True)
+        process.send_signal(signal.SIGWINCH)
+    os.write(ours, b"until stty size | grep -q '^40 '; do :; done; echo 'now'-40\r")
+    poll("its last size", lambda: "now-40" in shown())
     os.write(ours, b"exit 5\r")
     poll("its end", lambda: (shown(), process.poll())[1] is not None)
     equal(process.returncode, 5)
     equal(subprocess.run(["stty", "-g"], stdin=theirs, capture_output=True, check=True).stdout, before, "the terminal's state")
     os.close(ours)
     os.close(theirs)
+
+
+@suite.case("exec -t without -i has a terminal at its end, and leaves ours to others: nothing is read, Ctrl-C is for us")
+def terminal_without_stdin():
+    equal(text("exec", "-t", "box", "sh", "-c", "cat; echo over"), "over\r\n")
+    ours, theirs = pty.openpty()
+    subprocess.run(["stty", "rows", "33", "cols", "101", "-echo"], stdin=theirs, check=True)
+    before = subprocess.run(["stty", "-g"], stdin=theirs, capture_output=True, check=True).stdout
+    os.write(ours, b"for others\n")
+    command = [PROGRAM, "--runtime-dir", shared()[0].runtime_dir, "exec", "-t", "box", "sh", "-c", "until stty size | grep 33; do :; done; cat; echo over; exec sleep 900"]
+    process = subprocess.Popen(command, env=PLAIN, stdin=theirs, stdout=subprocess.PIPE)
+    equal([process.stdout.readline() for _ in range(2)], [b"33 101\r\n", b"over\r\n"])
+    equal(subprocess.run(["stty", "-g"], stdin=theirs, capture_output=True, check=True).stdout, before, "the terminal's state")
+    equal(os.read(theirs, 100), b"for others\n", "what was typed")
+    process.send_signal(signal.SIGINT)
+    equal(process.wait(120), -signal.SIGINT)
+    process.communicate()
+    os.close(ours)
+    os.close(theirs)
+    text("stop", "box")
 
 
 @suite.case("cp moves files in and out, of any size and through pipes; what fails leaves nothing")
