@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -82,7 +83,24 @@ int file_read(const char *path, struct buf *out, struct err *err)
     }
 }
 
-int file_replace(const char *path, const void *data, size_t len, mode_t mode, struct err *err)
+/* Owner and group first, since a change of them takes bits of the mode away. */
+static int make_like(int fd, const struct stat *like, struct err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0) {
+        return err_sys(err, ERR_IO, errno, "stat");
+    }
+    bool is_theirs = st.st_uid == like->st_uid && st.st_gid == like->st_gid;
+    if (!is_theirs && fchown(fd, like->st_uid, like->st_gid) < 0) {
+        return err_sys(err, ERR_IO, errno, "cannot keep its owner %u and group %u",
+                       (unsigned)like->st_uid, (unsigned)like->st_gid);
+    }
+    return fchmod(fd, like->st_mode & 07777) < 0 ? err_sys(err, ERR_IO, errno, "mode") : 0;
+}
+
+/* `like`: what the new file takes owner, group and mode from; NULL: it is ours, with `mode`. */
+static int replace_content(const char *path, const void *data, size_t len, mode_t mode,
+                           const struct stat *like, struct err *err)
 {
     char tmp[PATH_MAX];
     int n = snprintf(tmp, sizeof(tmp), "%s.tmp", path);
@@ -93,7 +111,10 @@ int file_replace(const char *path, const void *data, size_t len, mode_t mode, st
     if (fd < 0) {
         return err_sys(err, ERR_IO, errno, "%s", tmp);
     }
-    int rc = fd_write_all(fd, data, len, err);
+    int rc = like != NULL ? make_like(fd, like, err) : 0;
+    if (rc == 0) {
+        rc = fd_write_all(fd, data, len, err);
+    }
     if (rc == 0 && fsync(fd) < 0) {
         rc = err_sys(err, ERR_IO, errno, "sync");
     }
@@ -105,6 +126,25 @@ int file_replace(const char *path, const void *data, size_t len, mode_t mode, st
         return err_wrap(err, "%s", path);
     }
     return 0;
+}
+
+int file_replace(const char *path, const void *data, size_t len, mode_t mode, struct err *err)
+{
+    return replace_content(path, data, len, mode, NULL, err);
+}
+
+int file_replace_like(const char *path, const void *data, size_t len, mode_t new_mode,
+                      struct err *err)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0 && errno == ENOENT) {
+        return file_replace(path, data, len, new_mode, err);
+    }
+    CLEANUP_FREE char *real = realpath(path, NULL);
+    if (real == NULL || stat(real, &st) < 0) {
+        return err_sys(err, ERR_IO, errno, "%s", path);
+    }
+    return replace_content(real, data, len, S_IRUSR | S_IWUSR, &st, err);
 }
 
 int dir_make_one(const char *path, mode_t mode, struct err *err)

@@ -28,6 +28,11 @@ int file_read(const char *path, struct buf *out, struct err *err) WARN_UNUSED;
 int file_replace(const char *path, const void *data, size_t len, mode_t mode,
                  struct err *err) WARN_UNUSED;
 
+/* The same for a file of somebody's: owner, group and mode stay those that it has, and what a
+ * symbolic link names is replaced, not the link. `new_mode` is for a file that is not there yet. */
+int file_replace_like(const char *path, const void *data, size_t len, mode_t new_mode,
+                      struct err *err) WARN_UNUSED;
+
 /* Creates path and its parents; existing directories are fine. `mode` is for those created. */
 int dir_make(const char *path, mode_t mode, struct err *err) WARN_UNUSED;
 

@@ -1,14 +1,13 @@
 /*
  * A server may read the file at any moment, so it is replaced as a whole, when the new text is one
  * that servers take: tokens_read() has read it. Comments and other lines stay as they are, with
- * owner and mode of the file.
+ * owner, group and mode of the file, which may be the end of a symbolic link.
  */
 #include "supervisor/cli/token_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -57,18 +56,10 @@ static int check_text(const char *path, struct view text, struct err *err)
 
 static int replace_text(const char *path, const struct buf *text, struct err *err)
 {
-    struct stat st;
-    bool was_there = stat(path, &st) == 0;
     int rc = check_text(path, view_bytes(text->data, text->len), err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = file_replace(path, text->data != NULL ? text->data : (const uint8_t *)"", text->len,
-                      was_there ? st.st_mode & 0777 : NEW_MODE, err);
-    if (rc == 0 && was_there && st.st_uid != geteuid() && chown(path, st.st_uid, st.st_gid) < 0) {
-        rc = err_sys(err, ERR_IO, errno, "%s: its owner", path);
-    }
-    return rc;
+    return rc < 0 ? rc
+                  : file_replace_like(path, text->data != NULL ? text->data : (const uint8_t *)"",
+                                      text->len, NEW_MODE, err);
 }
 
 /* Empty if there is no file yet, and `may_lack`. */

@@ -307,6 +307,30 @@ def tokens():
             assert word not in before, "a token is in the file"
 
 
+@suite.case("a file of tokens keeps its mode, owner and group when tokens change, and a link to it stays a link")
+def token_file_kept():
+    directory = mcp.temporary_directory()
+    path, link = os.path.join(directory, "tokens"), os.path.join(directory, "link")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("# ours\n")
+    os.chmod(path, 0o640)
+    group = next((g for g in (4, *os.getgroups()) if os.geteuid() == 0 or g in os.getgroups()), os.getegid())
+    os.chown(path, -1, group)
+    os.symlink("tokens", link)
+    for words in (("add", "alice"), ("add", "bob"), ("revoke", "alice")):
+        subprocess.run([PROGRAM, "--tokens", link, "token", *words], env=PLAIN, capture_output=True, timeout=120, check=True)
+        found = os.stat(path)
+        equal((found.st_mode & 0o7777, found.st_uid, found.st_gid), (0o640, os.geteuid(), group))
+    equal(os.readlink(link), "tokens")
+    with open(path, encoding="utf-8") as file:
+        equal([line.split()[0] for line in file], ["#", "bob"])
+    equal(sorted(os.listdir(directory)), ["link", "tokens"])
+    os.symlink("nothing", os.path.join(directory, "dangling"))
+    done = subprocess.run([PROGRAM, "--tokens", os.path.join(directory, "dangling"), "token", "add", "eve"], env=PLAIN, capture_output=True, timeout=120, check=False)
+    equal(done.returncode, 65)
+    contains(done.stderr.decode(), "dangling")
+
+
 @suite.case("words that are wrong are refused with what was meant")
 def wrong():
     for words, meant in (

@@ -173,6 +173,37 @@ static void trees_are_made_replaced_and_removed(void **state)
     assert_int_not_equal(stat(top, &st), 0);
 }
 
+static void a_file_is_replaced_with_owner_and_mode_as_they_were(void **state)
+{
+    struct err err = ERR_INIT;
+    char top[] = "/tmp/cloister-test-XXXXXX";
+    char file[64], link[64];
+    struct stat before, st;
+    (void)state;
+    assert_non_null(mkdtemp(top));
+    snprintf(file, sizeof(file), "%s/f", top);
+    snprintf(link, sizeof(link), "%s/link", top);
+    assert_int_equal(symlink("f", link), 0);
+    assert_int_equal(file_replace_like(link, "x", 1, 0600, &err), -ERR_IO); /* to nothing */
+    assert_int_equal(file_replace_like(file, "old", 3, 0600, &err), 0);
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(chmod(file, 0664), 0); /* more than the umask lets through */
+    if (geteuid() == 0) {
+        assert_int_equal(chown(file, 7, 8), 0);
+    }
+    assert_int_equal(stat(file, &before), 0);
+    assert_int_equal(file_replace_like(link, "newer", 5, 0600, &err), 0);
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_size, 5);
+    assert_int_equal(st.st_mode, before.st_mode);
+    assert_int_equal(st.st_uid, before.st_uid);
+    assert_int_equal(st.st_gid, before.st_gid);
+    assert_int_equal(dir_remove(top, &err), 0);
+}
+
 static int parse(const char *text, size_t len, cJSON **ret, bool *nul, struct err *err)
 {
     char *copy = malloc(len > 0 ? len : 1); /* exact size, so that reads past the end are found */
@@ -239,6 +270,7 @@ int main(void)
         cmocka_unit_test(ids_are_of_their_alphabet_and_differ),
         cmocka_unit_test(times_print_as_iso),
         cmocka_unit_test(trees_are_made_replaced_and_removed),
+        cmocka_unit_test(a_file_is_replaced_with_owner_and_mode_as_they_were),
         cmocka_unit_test(json_is_refused_before_it_can_hurt),
         cmocka_unit_test(an_escaped_nul_is_told_apart),
     };
