@@ -64,6 +64,10 @@ static void answer_no_path(struct web_exchange *x, const char *path)
 void control_handle(struct control *c, struct web_exchange *x, const char *path)
 {
     CLEANUP_FREE char *allowed = NULL;
+    if (c->quiet) { /* the fleet may be gone */
+        control_fail(x, ERR_SHUTTING_DOWN, "the server is shutting down", NULL);
+        return;
+    }
     for (size_t i = 0; i < control_route_count; i++) {
         const struct control_route *route = &control_routes[i];
         struct view name;

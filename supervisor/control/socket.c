@@ -71,11 +71,7 @@ static void on_control_request(void *arg, struct web_exchange *x)
 {
     const struct control_socket *s = arg;
     web_set_known(x, OPERATOR);
-    if (s->control->quiet) {
-        control_fail(x, ERR_SHUTTING_DOWN, "the server is shutting down", NULL);
-    } else {
-        control_handle(s->control, x, web_path(x));
-    }
+    control_handle(s->control, x, web_path(x));
 }
 
 /* ---- from the poll to the listener ---------------------------------------------------------- */

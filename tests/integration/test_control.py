@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -312,6 +313,28 @@ def open_and_end():
         server.wait_exit()
         poll("the stream ends", lambda: stream.ended)
         stream.close()
+
+
+@suite.case("a request that is not whole when the server begins to end is refused, over HTTP as on the socket")
+def late():
+    server = HttpServer()
+    client, control = server.client(LATEST_LEGACY), Control(server)
+    sandbox = client.call("create_sandbox")["sandbox_id"]
+    over_http = socket.create_connection(server.address)
+    on_socket = socket.socket(socket.AF_UNIX)
+    on_socket.connect(control.path)
+    for one, prefix in ((over_http, "/api"), (on_socket, "")):
+        one.settimeout(120)
+        one.sendall(f"POST {prefix}/v1/sandboxes/{sandbox}/exec HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n".encode())
+        contains(one.recv(1000), b"100 Continue")
+    os.kill(client.worker_pid(sandbox), signal.SIGSTOP)  # so that the end takes a while
+    server.process.send_signal(signal.SIGINT)
+    poll("it has begun to end", lambda: not os.path.exists(control.path))
+    for one in (over_http, on_socket):
+        one.sendall(b'{"code":"1"}')
+        contains(one.recv(10000), b"shutting_down")
+        one.close()
+    server.wait_exit()
 
 
 @suite.case("nothing is left at the end")
