@@ -27,6 +27,7 @@
 struct printing {
     const struct server *server;
     bool json;
+    struct err cut; /* why the output of an execution ended before it; code 0: it did not */
 };
 
 void print_output(const cJSON *line)
@@ -45,15 +46,29 @@ void print_output(const cJSON *line)
     fflush(out);
 }
 
+int check_output_end(const cJSON *end, struct err *err)
+{
+    static const char *const unfinished[] = {"queued", "running", "unknown"};
+    const char *status = member_text(end, "status");
+    for (size_t i = 0; i < sizeof(unfinished) / sizeof(unfinished[0]); i++) {
+        if (strcmp(status, unfinished[i]) == 0 && json_get(end, "error") != NULL) {
+            return server_refusal(end, 0, err);
+        }
+    }
+    return 0;
+}
+
 static bool print_log_line(void *arg, const cJSON *line)
 {
-    const struct printing *p = arg;
+    struct printing *p = arg;
+    const cJSON *end = json_get(line, "end");
     if (p->json) {
         print_object(p->server, line);
         fflush(stdout);
-    } else if (json_get(line, "end") == NULL) {
+    } else if (end == NULL) {
         print_output(line);
     }
+    err_ignore(end != NULL ? check_output_end(end, &p->cut) : 0); /* print_logs() looks */
     return true;
 }
 
@@ -61,7 +76,12 @@ static int print_logs(struct printing *p, const char *execution, bool follows, s
 {
     CLEANUP_FREE char *path =
         alloc_printf("/v1/executions/%s/logs%s", execution, follows ? "?follow=1" : "");
-    return server_lines(p->server, path, print_log_line, p, err);
+    int rc = server_lines(p->server, path, print_log_line, p, err);
+    if (rc == 0 && p->cut.code != 0) {
+        *err = p->cut;
+        rc = -err->code;
+    }
+    return rc;
 }
 
 /* ---- logs of a sandbox ---------------------------------------------------------------------- */

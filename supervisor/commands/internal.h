@@ -147,8 +147,13 @@ struct talk {
  * it was stopped. */
 int talk_run(const struct talk *talk, struct err *err) WARN_UNUSED;
 
+/* ---- follow.c ---- */
+
 /* Prints the output that a line of a log has. */
 void print_output(const cJSON *line);
+
+/* What the last line of a log says: an error if the output ended before the execution. */
+int check_output_end(const cJSON *end, struct err *err) WARN_UNUSED;
 
 /* ---- the commands ---- */
 

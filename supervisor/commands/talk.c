@@ -350,7 +350,8 @@ int talk_run(const struct talk *talk, struct err *err)
     if (rc < 0 && t.rc < 0) {
         *err = t.err;
     } else if (rc == 0) {
-        rc = status_of_end(t.end);
+        rc = check_output_end(t.end, err);
+        rc = rc < 0 ? rc : status_of_end(t.end);
     }
     cJSON_Delete(t.end);
     free(t.stdin_path);

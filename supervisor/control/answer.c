@@ -52,16 +52,21 @@ static int status_of_code(int code)
     }
 }
 
-void control_fail_as(struct web_exchange *x, int status, int code, const char *message,
-                     const char *hint)
+void control_put_error(cJSON *object, int code, const char *message, const char *hint)
 {
-    cJSON *body = cJSON_CreateObject();
-    cJSON *error = result_put_object(body, "error");
+    cJSON *error = result_put_object(object, "error");
     result_put_text(error, "code", err_wire_name(code));
     result_put_words(error, "message", message);
     if (hint != NULL && hint[0] != '\0') {
         result_put_words(error, "hint", hint);
     }
+}
+
+void control_fail_as(struct web_exchange *x, int status, int code, const char *message,
+                     const char *hint)
+{
+    cJSON *body = cJSON_CreateObject();
+    control_put_error(body, code, message, hint);
     control_answer(x, status, body);
 }
 

@@ -68,6 +68,10 @@ extern const size_t control_route_count;
 /* Ends the exchange with an object, which it frees. */
 void control_answer(struct web_exchange *x, int status, cJSON *owned);
 
+/* Puts an error as `error` into an object: `code` is of ERR_LIST, with either sign; `hint` may be
+ * NULL or "". */
+void control_put_error(cJSON *object, int code, const char *message, const char *hint);
+
 /* Ends it with an error: `code` is of ERR_LIST, with either sign; `hint` may be NULL or "". */
 void control_fail(struct web_exchange *x, int code, const char *message, const char *hint);
 

@@ -3,7 +3,8 @@
  *
  *   {"stream":"stdout","text":"…"}   or, for bytes that are no text, {"stream":…,"base64":"…"}
  *   {"stream":"stdout","missed":N}   the middle of long output, which is not kept
- *   {"end":{…}}                      how it ended, or stands: the execution without its output
+ *   {"end":{…}}                      how it ended, or stands: the execution without its output, or
+ *                                    with `error` why no more of it comes
  *
  * A follower waits for the execution as any client does, and ends that wait as soon as there is
  * output: then the outcome so far has all that is kept, of which it writes what is behind its own
@@ -126,12 +127,19 @@ static void end_follower(struct follower *l, cJSON *owned_end)
     web_stream_end(x);
 }
 
+/* The server ends before the execution, as far as is known. */
+static void leave_follower(struct follower *l, cJSON *owned_end)
+{
+    control_put_error(owned_end, ERR_SHUTTING_DOWN, "the server is shutting down", NULL);
+    end_follower(l, owned_end);
+}
+
 static void fail_follower(struct follower *l, int rc, const struct err *err, const char *hint)
 {
     if (l->begun) { /* it has begun to answer, so the failure is its last line */
         cJSON *end = cJSON_CreateObject();
-        result_put_text(end, "status", "failed");
-        result_put_words(end, "message", err->text);
+        result_put_text(end, "status", "unknown");
+        control_put_error(end, rc, err->text, hint);
         end_follower(l, end);
         return;
     }
@@ -179,8 +187,10 @@ static void on_follower_outcome(void *arg, int rc, const struct fleet_outcome *o
         web_stream_begin(l->x, 200, CONTROL_LINES);
     }
     write_output(l, outcome);
-    if (outcome->state == OP_DONE || !l->follows || l->control->quiet) {
+    if (outcome->state == OP_DONE || !l->follows) {
         end_follower(l, control_execution_whole(outcome, false));
+    } else if (l->control->quiet) {
+        leave_follower(l, control_execution_whole(outcome, false));
     } else if (web_stream_queued(l->x) < CONTROL_QUEUE) {
         look_on(l, FLEET_WAIT_FOR_EVER);
     }
@@ -193,7 +203,7 @@ static void on_follower_drained(void *arg)
     if (l->await == NULL && l->control->quiet) { /* the fleet may be gone */
         cJSON *end = cJSON_CreateObject();
         result_put_text(end, "status", "running");
-        end_follower(l, end);
+        leave_follower(l, end);
     } else if (l->await == NULL) {
         look_on(l, 0);
     }

@@ -154,12 +154,13 @@ export class Details {
     }
   }
 
+  // An end with an error may also be that of the stream alone: then it says why no more comes.
   async ended(execution, end) {
-    const { displays } = await ask(`/executions/${execution}/displays`);
-    if (this.execution !== execution) return;
     if (end.result) write(element("span", { class: "result" }), `${end.result}\n`);
     if (end.error) write(element("span", { class: "stderr" }), `${end.error.traceback || end.error.message || ""}\n`);
     note(`[${end.status}]`);
+    const { displays } = await ask(`/executions/${execution}/displays`);
+    if (this.execution !== execution) return;
     for (const display of displays) {
       const picture = display.find((form) => PICTURES.has(form.type));
       if (!picture) continue;
