@@ -135,9 +135,11 @@ static int print_sandbox_logs(struct printing *p, const char *path, bool follows
         alloc_printf("/v1/executions?limit=10000&sandbox=%s", member_text(sandbox, "sandbox_id"));
     rc = rc == 0 ? server_ask(p->server, "GET", query, &list, err) : rc;
     const cJSON *rows = json_get(list, "executions");
-    for (int i = cJSON_GetArraySize(rows) - 1; rc == 0 && i >= 0; i--) {
-        const cJSON *row = cJSON_GetArrayItem(rows, i);
+    const cJSON *first = rows != NULL ? rows->child : NULL;
+    const cJSON *row = first != NULL ? first->prev : NULL; /* the last one, as cJSON has it */
+    for (bool more = row != NULL; more && rc == 0; row = row->prev) {
         rc = print_logs(p, member_text(row, "execution_id"), follows, err);
+        more = row != first;
     }
     if (rc == 0 && follows) {
         rc = follow_sandbox(p, member_text(sandbox, "sandbox_id"),

@@ -19,15 +19,16 @@
 
 struct selection {
     cJSON *list;
-    uint64_t most;
+    uint64_t left; /* rows that it may still take */
     bool running;
 };
 
 static void add_execution_row(void *arg, const struct fleet_outcome *outcome)
 {
-    const struct selection *s = arg;
+    struct selection *s = arg;
     bool is_meant = !s->running || outcome->state != OP_DONE;
-    if (is_meant && (uint64_t)cJSON_GetArraySize(s->list) < s->most) {
+    if (is_meant && s->left > 0) {
+        s->left--;
         cJSON_AddItemToArray(s->list, control_execution(outcome));
     }
 }
@@ -38,7 +39,7 @@ void control_list_executions(struct control *c, struct web_exchange *x, const ch
     struct err err = ERR_INIT;
     struct selection s = {.running = control_asks_for(x, "running")};
     const char *sandbox = web_query(x, "sandbox"), *id = NULL;
-    if (!control_number(x, "limit", LISTED_USUAL, LISTED_MAX, &s.most)) {
+    if (!control_number(x, "limit", LISTED_USUAL, LISTED_MAX, &s.left)) {
         return;
     }
     if (sandbox != NULL) {

@@ -109,7 +109,7 @@ static void write_output(struct follower *l, const struct fleet_outcome *o)
 
 static void free_follower(struct follower *l)
 {
-    l->control->follower_count--;
+    l->control->follower_count -= l->follows ? 1 : 0;
     free(l->owner);
     free(l->execution);
     free(l);
@@ -227,7 +227,8 @@ void control_get_logs(struct control *c, struct web_exchange *x, const char *nam
         control_fail(x, ERR_EXECUTION_NOT_FOUND, "no such execution", NULL);
         return;
     }
-    if (c->follower_count >= CONTROL_WATCHERS_MAX) {
+    bool follows = control_asks_for(x, "follow");
+    if (follows && c->follower_count >= CONTROL_WATCHERS_MAX) {
         control_fail(x, ERR_BUSY, "too many follow output already",
                      "ask without follow, or when others have ended");
         return;
@@ -237,8 +238,8 @@ void control_get_logs(struct control *c, struct web_exchange *x, const char *nam
     l->x = x;
     l->owner = alloc_strdup(owner);
     l->execution = alloc_strdup(name);
-    l->follows = control_asks_for(x, "follow");
-    c->follower_count++;
+    l->follows = follows;
+    c->follower_count += follows ? 1 : 0;
     web_set_header(x, "Cache-Control", "no-store");
     web_on_gone(x, on_follower_gone, l);
     web_on_drain(x, on_follower_drained, l);

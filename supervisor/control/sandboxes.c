@@ -34,7 +34,6 @@ bool control_find_sandbox(struct control *c, struct web_exchange *x, const char 
 /* ---- the list ------------------------------------------------------------------------------- */
 
 struct round {
-    struct fleet *fleet;
     struct web_exchange *x;
     cJSON *body;
     cJSON *list; /* of the body */
@@ -103,7 +102,6 @@ void control_list_sandboxes(struct control *c, struct web_exchange *x, const cha
 {
     (void)name;
     struct round *r = alloc_one(struct round);
-    r->fleet = c->fleet;
     r->x = x;
     r->body = cJSON_CreateObject();
     r->list = result_put_array(r->body, "sandboxes");
@@ -132,10 +130,17 @@ static struct question *new_question(struct control *c, struct web_exchange *x, 
     return q;
 }
 
+struct recent {
+    cJSON *list;
+    unsigned left; /* rows that it may still take */
+};
+
 static void add_recent(void *arg, const struct fleet_outcome *outcome)
 {
-    if (cJSON_GetArraySize(arg) < RECENT_MAX) {
-        cJSON_AddItemToArray(arg, control_execution(outcome));
+    struct recent *recent = arg;
+    if (recent->left > 0) {
+        recent->left--;
+        cJSON_AddItemToArray(recent->list, control_execution(outcome));
     }
 }
 
@@ -147,8 +152,8 @@ static void on_question_status(void *arg, int rc, const struct fleet_info *info,
         control_fail(q->x, rc, err->text, hint);
     } else {
         cJSON *body = control_sandbox(info);
-        fleet_executions(q->control->fleet, NULL, q->id, add_recent,
-                         result_put_array(body, "executions_recent"));
+        struct recent recent = {result_put_array(body, "executions_recent"), RECENT_MAX};
+        fleet_executions(q->control->fleet, NULL, q->id, add_recent, &recent);
         control_answer(q->x, 200, body);
     }
     free(q);
