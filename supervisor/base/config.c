@@ -192,7 +192,7 @@ static int take_from_file(void *arg, const struct option *o, const char *value, 
     if (begins) {
         clear_list(c, o);
     }
-    return set_option(c, o, value, err);
+    return value != NULL ? set_option(c, o, value, err) : 0;
 }
 
 /* What --config says, before the other options are read; NULL: nothing. */

@@ -3,7 +3,7 @@
  * who run servers write it. Of YAML it takes one map of scalars and lists of scalars: there is
  * nothing to nest in options. Values are texts to us, whatever YAML thinks of their type, and are
  * checked by the same code as those of the command line: so `cpus: 1.5`, `strict: yes` and `http:
- * 8080` mean what they say.
+ * 8080` mean what they say, with or without quotes.
  *
  * A file that others than root and this user may write is refused (secret_file_read()): it names
  * directories that sandboxes see, and who may come in.
@@ -102,8 +102,8 @@ static const struct option *find_key(struct reading_file *f, yaml_at key, struct
 
 static int take_items(struct reading_file *f, const struct option *o, yaml_at list, struct err *err)
 {
-    int rc = 0;
-    yaml_at item;
+    yaml_at item = yaml_item(f->tree, list, 0);
+    int rc = item == 0 ? f->take(f->arg, o, NULL, true, err) : 0;
     for (size_t i = 0; rc == 0 && (item = yaml_item(f->tree, list, i)) != 0; i++) {
         const char *text = yaml_text(f->tree, item);
         rc = text != NULL ? f->take(f->arg, o, text, i == 0, err)

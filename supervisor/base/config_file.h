@@ -25,7 +25,8 @@ struct option;
 #define CONFIG_FILES_MAX   2
 #define CONFIG_FILE_OPTION "config"
 
-/* Takes a value; several of one list come one after the other, the first with `begins`. */
+/* Takes a value; several of one list come one after the other, the first with `begins`. NULL: an
+ * empty list. */
 typedef int (*config_file_fn)(void *arg, const struct option *o, const char *value, bool begins,
                               struct err *err);
 

@@ -17,9 +17,10 @@ static int count_given(void *arg, const struct option *o, const char *value, boo
     (void)err;
     FUZZ_REQUIRE(o >= options && o < options + option_count);
     FUZZ_REQUIRE(strcmp(o->name, CONFIG_FILE_OPTION) != 0);
-    FUZZ_REQUIRE(value != NULL);
+    bool is_list = o->type == OPTION_LIST || o->type == OPTION_TEXTS;
     FUZZ_REQUIRE(begins == (given[o - options] == 0));
-    FUZZ_REQUIRE(begins || o->type == OPTION_LIST || o->type == OPTION_TEXTS);
+    FUZZ_REQUIRE(begins || is_list);
+    FUZZ_REQUIRE(value != NULL || (begins && is_list));
     given[o - options]++;
     return 0;
 }

@@ -84,6 +84,9 @@ def wrong():
         ("http:\n  port: 8080\n", 1, "http: expected one value"),
         ("share: [{a: b}]\n", 1, "share: expected a list of values"),
         ("strict: perhaps\n", 1, "strict: expected yes or no"),
+        ('pids: 100\nstrict: "True"\n', 2, "strict: expected yes or no"),
+        ("strict:\n", 1, "strict: expected one value"),
+        ("strict: [yes]\n", 1, "strict: expected one value"),
         ("pids: 100\npids: 200\n", 2, "line 1 already"),
         ("config: other.conf\n", 1, "unknown key config"),
         ("- memory-mb\n", 1, "NAME: VALUE"),
@@ -101,6 +104,8 @@ def wrong():
     contains(check("config", "check", "/no/such/file", status=USAGE).stderr, "/no/such/file")
     contains(check("config", "chek", status=USAGE).stderr, "check")
     equal(check("config", "check", written("# nothing\n\n")).returncode, 0)
+    for word in ("yes", "true", "on", "1", '"yes"', "'true'", "no", '"false"', "off", "0"):
+        equal(check("config", "check", written(f"strict: {word}\nshare: []\n")).returncode, 0)
 
 
 @suite.case("a file that others may write is refused")
