@@ -550,7 +550,9 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
 static void handle_sweep(struct stub *s, struct ipc_request *request, const struct msg *m)
 {
     note_asked("sweep");
-    if (strcmp(s->behaviour, "sweep-fails") == 0) {
+    bool is_installer = s->sandbox[0] == '0'; /* see instance.h */
+    if (strcmp(s->behaviour, "sweep-fails") == 0 ||
+        (is_installer && strcmp(s->behaviour, "installer-sweep-fails") == 0)) {
         send_failed(request, m->seq, ERR_ENGINE, "cannot sweep", "");
         return;
     }

@@ -14,6 +14,10 @@
  * server's worker is killed first, if it is provably that one. Few sweeps run at the same time,
  * since they are never urgent and sandboxes that clients wait for are.
  *
+ * Installers go first, since they write what other sandboxes of their instance read. One that could
+ * not be swept may still write, so those sandboxes wait for its next attempts as well; but not for
+ * ever, as its engine may be gone for good.
+ *
  * A busy engine may refuse a removal or be too slow for it, and another server may not come for
  * days. So a sandbox that could not be swept waits, longer each time, and is swept again while this
  * server lives and its instance stays locked. Its directory stays meanwhile, by which the next
@@ -49,14 +53,16 @@
 #define SWEEP_MAX        1000       /* sandboxes in one run; the next server sweeps the rest */
 #define SWEEP_GENERATION 1000000000 /* higher than any generation of the sandbox */
 #define SUSPECTS_MAX     100
+#define INSTALLER_TRIES  3    /* after which the sandboxes of its instance do not wait for it */
 #define MARGIN_MS        1000 /* added to the longest grace, after which everything has ended */
 
 struct dead_instance {
     TAILQ_ENTRY(dead_instance) node;
     char *dir;
-    int lock_fd; /* -1: our own instance, whose directory stays */
-    size_t left; /* number of sandboxes that are not swept yet */
-    bool failed; /* the sweep of one of them failed */
+    int lock_fd;       /* -1: our own instance, whose directory stays */
+    size_t left;       /* number of sandboxes that are not swept yet */
+    size_t installers; /* those of them that the others wait for */
+    bool failed;       /* the sweep of one of them failed */
 };
 
 /* Another named instance without a living worker. */
@@ -90,7 +96,6 @@ struct sweep {
     struct dead_instance *own; /* our own instance, if an earlier server left sandboxes in it */
     size_t found;
     size_t running;
-    size_t installers; /* number of running sweeps of installers */
     bool started;
 };
 
@@ -105,12 +110,8 @@ static void add_remains(struct sweep *r, struct dead_instance *instance, const c
     memcpy(l->id, id, strlen(id) + 1); /* fits: instance_is_sandbox_id() */
     l->dir = alloc_printf("%s/sandboxes/%s", instance->dir, id);
     l->pause_ms = RETRY_MS;
-    /* installers go first, since they write what other sandboxes read */
-    if (instance_is_installer_id(id)) {
-        TAILQ_INSERT_HEAD(&r->waiting, l, node);
-    } else {
-        TAILQ_INSERT_TAIL(&r->waiting, l, node);
-    }
+    TAILQ_INSERT_TAIL(&r->waiting, l, node);
+    instance->installers += instance_is_installer_id(id) ? 1 : 0;
     instance->left++;
     r->found++;
 }
@@ -228,6 +229,12 @@ static void free_remains(struct remains *l)
     free(l);
 }
 
+/* Whether the other sandboxes of its instance wait for it. */
+static bool holds_others(const struct remains *l)
+{
+    return instance_is_installer_id(l->id) && l->attempts < INSTALLER_TRIES;
+}
+
 /* Its record is read again then. */
 static void sweep_later(struct remains *l)
 {
@@ -235,7 +242,9 @@ static void sweep_later(struct remains *l)
     forget_target(l);
     l->due_ms = uv_now(r->host->loop) + l->pause_ms;
     l->pause_ms = l->pause_ms * 2 < RETRY_LAST_MS ? l->pause_ms * 2 : RETRY_LAST_MS;
+    bool held = holds_others(l);
     l->attempts++;
+    l->instance->installers -= held && !holds_others(l) ? 1 : 0;
     TAILQ_INSERT_TAIL(&r->waiting, l, node);
     plan_next_look(r);
 }
@@ -246,7 +255,6 @@ static void end_remains(struct remains *l, bool swept)
     struct dead_instance *instance = l->instance;
     bool ours = instance->lock_fd < 0;
     r->running--;
-    r->installers -= instance_is_installer_id(l->id) ? 1 : 0;
     if (!swept && !ours && !r->host->stopping) {
         sweep_later(l);
         start_next(r);
@@ -260,6 +268,7 @@ static void end_remains(struct remains *l, bool swept)
     if (!swept) {
         instance->failed = true;
     }
+    instance->installers -= holds_others(l) ? 1 : 0;
     if (--instance->left == 0) {
         end_instance(r, instance);
     }
@@ -331,7 +340,8 @@ static struct remains *first_due(const struct sweep *r)
     uint64_t now_ms = uv_now(r->host->loop);
     TAILQ_FOREACH(l, &r->waiting, node)
     {
-        if (l->due_ms <= now_ms) {
+        if (l->due_ms <= now_ms &&
+            (l->instance->installers == 0 || instance_is_installer_id(l->id))) {
             return l;
         }
     }
@@ -342,13 +352,8 @@ static void start_next(struct sweep *r)
 {
     struct remains *l;
     while (r->running < SWEEPS_AT_ONCE && !r->host->stopping && (l = first_due(r)) != NULL) {
-        bool installer = instance_is_installer_id(l->id);
-        if (r->installers > 0 && !installer) {
-            break; /* an installer may work for it; the last one calls this again */
-        }
         TAILQ_REMOVE(&r->waiting, l, node);
         r->running++;
-        r->installers += installer ? 1 : 0;
         start_sweep(l);
     }
 }

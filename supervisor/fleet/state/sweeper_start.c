@@ -85,6 +85,7 @@ static int spawn_sweeper(struct sweeper *s, const char *backend, const uv_file r
         stdio[i].flags = fds[i] < 0 ? UV_IGNORE : UV_INHERIT_FD;
         stdio[i].data.fd = fds[i];
     }
+    /* all that is in the instance is of this backend, since a server has one */
     CLEANUP_FREE char **env = worker_environment(backend);
     uv_process_options_t options;
     memset(&options, 0, sizeof(options));

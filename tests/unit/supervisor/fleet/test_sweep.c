@@ -295,6 +295,34 @@ static void what_could_not_be_swept_is_swept_again_by_the_same_server(void **sta
     free(dir);
 }
 
+static void what_an_installer_writes_for_is_swept_behind_it(void **state)
+{
+    struct fixture *f = *state;
+    struct victim v;
+    struct stat installer, target;
+    char id[FLEET_ID_SIZE];
+    make_victim(f, false, &v);
+    assert_int_equal(waitpid(v.worker_pid, NULL, 0), v.worker_pid);
+    CLEANUP_FREE char *dir = instance_dir(f);
+    CLEANUP_FREE char *path =
+        alloc_printf("%s/sandboxes/%cinstaller", dir, INSTANCE_INSTALLER_MARK);
+    assert_int_equal(dir_make_one(path, 0700, NULL), 0);
+    setenv("WORKER_STUB", "installer-sweep-fails", 1);
+    fixture_start(f);
+    forget_notes(f);
+    open_one(f, NULL, id);
+    wait_note(f, "sweep"); /* in vain */
+    unsetenv("WORKER_STUB");
+    wait_entries(f, f->top, 1);
+    CLEANUP_FREE char *first = alloc_printf("%s/%cinstaller", f->sweeps, INSTANCE_INSTALLER_MARK);
+    CLEANUP_FREE char *second = alloc_printf("%s/%s", f->sweeps, v.id);
+    assert_int_equal(stat(first, &installer), 0);
+    assert_int_equal(stat(second, &target), 0);
+    assert_true(installer.st_mtim.tv_sec < target.st_mtim.tv_sec ||
+                (installer.st_mtim.tv_sec == target.st_mtim.tv_sec &&
+                 installer.st_mtim.tv_nsec <= target.st_mtim.tv_nsec));
+}
+
 static void other_peoples_directories_are_no_instances(void **state)
 {
     struct fixture *f = *state;
@@ -407,6 +435,7 @@ int main(int argc, char **argv)
         T(a_process_that_only_has_the_pid_lives),
         T(what_cannot_be_swept_stays_findable),
         T(what_could_not_be_swept_is_swept_again_by_the_same_server),
+        T(what_an_installer_writes_for_is_swept_behind_it),
         T(a_living_server_is_left_alone),
         T(a_named_instance_that_nobody_comes_for_is_swept_after_its_grace),
         T(a_dead_server_without_records_is_swept_by_default),
