@@ -1,5 +1,6 @@
 /*
- * The audit log: one line of JSON for each tool call, in a file of the operator's.
+ * The audit log: one line of JSON for each tool call, and for each thing that an operator does, in
+ * a file of the operator's.
  *
  * A line tells who called what, on which sandbox, how it ended and how long it took; of code its
  * SHA-256, or by option the code as well. It never has arguments, results, tokens or environments.
@@ -24,9 +25,11 @@
 
 struct audit;
 
-/* One call that has ended; all borrowed, and text in UTF-8. */
+/* One call or deed that has ended; all borrowed, and text in UTF-8. NULL or "" is left out. */
 struct audit_call {
-    const char *principal, *session, *tool;
+    const char *principal, *session;
+    const char *tool;                           /* of a call, … */
+    const char *action, *target;                /* … or what was done, and to whose token */
     const char *sandbox, *execution, *language; /* "": none */
     struct view code;                           /* .data NULL: the call has none */
     const char *outcome;                        /* of METRIC_OUTCOME_VALUES */

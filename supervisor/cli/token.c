@@ -7,6 +7,9 @@
  * the line itself, so there the token is what stdout is for. The file gets only
  * the digest, so its readers cannot use the token. A slow hash is not needed, since 200 random bits
  * cannot be guessed.
+ *
+ * A change of the file has its line in the audit log, if there is one. That of a server which runs
+ * as another user cannot be written: then the change is made, and stderr says what is missing.
  */
 #include "supervisor/cli/token.h"
 
@@ -15,11 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <unistd.h>
+
 #include "common/alloc.h"
 #include "common/cleanup.h"
 #include "common/err.h"
 #include "common/str.h"
 #include "proto/exit_codes.h"
+#include "supervisor/audit/audit.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/near.h"
 #include "supervisor/cli/token_file.h"
@@ -85,6 +91,33 @@ static int print_line(const char *name)
     return EXIT_CODE_OK;
 }
 
+/* `rc` is how it went, `name` whose token it is about. */
+static void audit_change(const struct config *config, const char *action, const char *name, int rc)
+{
+    struct audit *audit = NULL;
+    struct err err = ERR_INIT;
+    if (config->audit_log[0] == '\0') {
+        return;
+    }
+    if (audit_open(config->audit_log, false, &audit, &err) < 0) {
+        fprintf(stderr, "cloister: token: this is not in the audit log: %s\n", err.text);
+        return;
+    }
+    CLEANUP_FREE char *who = alloc_printf("user %u", (unsigned)getuid());
+    const struct audit_call line = {
+        .principal = who,
+        .session = "command",
+        .action = action,
+        .target = name,
+        .outcome = rc == 0 ? "ok" : "failed",
+        .error = rc == 0 ? NULL : err_wire_name(rc),
+        .run_ms = -1,
+        .cpu_ms = -1,
+    };
+    audit_call(audit, &line);
+    audit_close(audit);
+}
+
 static int add_token_line(const struct config *config, const char *name, int count, char **words)
 {
     struct made made;
@@ -96,7 +129,9 @@ static int add_token_line(const struct config *config, const char *name, int cou
         free(line);
         line = longer;
     }
-    if (rc < 0 || token_file_add(config->tokens, line, &err) < 0) {
+    rc = rc == 0 ? token_file_add(config->tokens, line, &err) : rc;
+    audit_change(config, "token.add", name, rc);
+    if (rc < 0) {
         return setup_error(&err);
     }
     printf("%s\n", made.token);
@@ -127,6 +162,7 @@ static int revoke_tokens(const struct config *config, const char *name)
     if (rc == 0 && count == 0) {
         rc = err_set(&err, ERR_INVALID, "%s has no token in %s", name, config->tokens);
     }
+    audit_change(config, "token.revoke", name, rc);
     if (rc < 0) {
         return setup_error(&err);
     }

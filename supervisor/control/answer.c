@@ -15,6 +15,9 @@ void control_answer(struct web_exchange *x, int status, cJSON *owned)
 {
     char *text = alloc_check(cJSON_PrintUnformatted(owned));
     cJSON_Delete(owned);
+    if (status < 300) {
+        control_deed_done(x, 0);
+    }
     web_set_header(x, "Cache-Control", "no-store");
     web_set_header(x, "X-Content-Type-Options", "nosniff");
     web_respond_text(x, status, CONTROL_JSON, text);
@@ -67,6 +70,7 @@ void control_fail_as(struct web_exchange *x, int status, int code, const char *m
 {
     cJSON *body = cJSON_CreateObject();
     control_put_error(body, code, message, hint);
+    control_deed_done(x, code);
     control_answer(x, status, body);
 }
 

@@ -61,7 +61,7 @@ static void answer_no_path(struct web_exchange *x, const char *path)
     control_fail_as(x, 404, ERR_INVALID, "there is no such path", hint);
 }
 
-void control_handle(struct control *c, struct web_exchange *x, const char *path)
+void control_handle(struct control *c, struct web_exchange *x, const char *path, const char *who)
 {
     CLEANUP_FREE char *allowed = NULL;
     if (c->quiet) { /* the fleet may be gone */
@@ -76,6 +76,7 @@ void control_handle(struct control *c, struct web_exchange *x, const char *path)
         }
         if (strcmp(route->method, web_method(x)) == 0) {
             CLEANUP_FREE char *text = alloc_viewdup(name);
+            control_deed_begin(c, x, route->action, who);
             route->run(c, x, text);
             return;
         }
@@ -106,6 +107,7 @@ struct control *control_create(const struct control_setup *setup)
     c->loop = setup->loop;
     c->config = setup->config;
     c->fleet = setup->fleet;
+    c->audit = setup->audit;
     c->reload = setup->reload;
     c->reload_arg = setup->reload_arg;
     c->url = setup->url != NULL ? alloc_strdup(setup->url) : NULL;

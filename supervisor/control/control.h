@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 
+struct audit;
 struct config;
 struct control;
 struct fleet;
@@ -24,7 +25,8 @@ struct control_setup {
     uv_loop_t *loop;
     const struct config *config;
     struct fleet *fleet;
-    const char *url; /* of the HTTP server; NULL: there is none. Copied */
+    struct audit *audit; /* where deeds are noted; NULL: nowhere */
+    const char *url;     /* of the HTTP server; NULL: there is none. Copied */
     /* Reads again what SIGHUP reads again. The error says what stays as it was. */
     int (*reload)(void *arg, struct err *err);
     void *reload_arg;
@@ -34,8 +36,9 @@ struct control_setup {
  * server serves without it, too. */
 struct control *control_create(const struct control_setup *setup);
 
-/* Answers a request for a path of the API, "/v1/...", now or later. */
-void control_handle(struct control *c, struct web_exchange *x, const char *path);
+/* Answers a request for a path of the API, "/v1/...", now or later; 503 once control_quiesce() was
+ * called. `who` asks, as the audit log names him: a principal, or "user NUMBER". */
+void control_handle(struct control *c, struct web_exchange *x, const char *path, const char *who);
 
 /* Takes the socket away and lets streams end. Call it before the fleet gives the instance up: its
  * next server has a socket of the same name. */

@@ -58,6 +58,7 @@ static void on_made(void *arg, int rc, const struct fleet_info *info, const stru
     if (rc < 0) {
         control_fail(x, rc, err->text, hint);
     } else {
+        control_deed_on(x, info->id, NULL);
         control_answer(x, 201, control_sandbox(info));
     }
 }
@@ -157,6 +158,8 @@ static void start_op(struct control *c, struct web_exchange *x, const char *id, 
     op->args = args.list;
     op->env = env.list;
     fleet_execute(c->fleet, fleet_owner(c->fleet, id), id, op, execution);
+    control_deed_on(x, NULL, execution);
+    control_deed_runs(x, json_get_str(body, "code"), args.list);
     finish_texts(&args);
     finish_texts(&env);
     cJSON *answer = cJSON_CreateObject();
@@ -233,6 +236,7 @@ void control_write_stdin(struct control *c, struct web_exchange *x, const char *
     cJSON *body = NULL;
     const char *owner = fleet_execution_owner(c->fleet, name);
     buf_init(&room, LIMIT_LINE_BYTES);
+    control_deed_on(x, NULL, owner != NULL ? name : NULL);
     if (owner == NULL) {
         control_fail(x, ERR_EXECUTION_NOT_FOUND, "no such execution", NULL);
         return;

@@ -124,6 +124,7 @@ void control_stop_execution(struct control *c, struct web_exchange *x, const cha
         control_fail(x, ERR_EXECUTION_NOT_FOUND, "no such execution", HINT_WHERE);
         return;
     }
+    control_deed_on(x, NULL, name);
     cJSON *body = cJSON_CreateObject();
     result_put_text(body, "execution_id", name);
     result_put_bool(body, "stopping", true);

@@ -75,6 +75,7 @@ static void cut_sending(struct sending *s, int rc, const struct err *err)
     web_on_drain(x, NULL, NULL);
     free_sending(s);
     if (begun) {
+        control_deed_done(x, rc < 0 ? rc : ERR_IO);
         web_stream_cut(x);
     } else {
         control_fail(x, rc, err->text, NULL);
@@ -87,6 +88,7 @@ static void end_sending(struct sending *s)
     web_on_gone(x, NULL, NULL);
     web_on_drain(x, NULL, NULL);
     free_sending(s);
+    control_deed_done(x, 0);
     web_stream_end(x);
 }
 

@@ -30,6 +30,7 @@ struct control {
     uv_loop_t *loop;
     const struct config *config;
     struct fleet *fleet;
+    struct audit *audit;
     char *url; /* NULL: no HTTP */
     char *dir; /* of the instance; NULL: it has none yet */
     int (*reload)(void *arg, struct err *err);
@@ -59,6 +60,7 @@ struct control_route {
     const char *method, *path;
     void (*run)(struct control *c, struct web_exchange *x, const char *name);
     const char *about;
+    const char *action; /* for the audit log; NULL: it only looks */
 };
 extern const struct control_route control_routes[];
 extern const size_t control_route_count;
@@ -89,6 +91,19 @@ bool control_asks_for(const struct web_exchange *x, const char *name);
  * exchange was answered. */
 bool control_number(struct web_exchange *x, const char *name, uint64_t usual, uint64_t max,
                     uint64_t *ret);
+
+/* ---- deed.c: for the audit log; nothing where there is none ---- */
+
+void control_deed_begin(struct control *c, struct web_exchange *x, const char *action,
+                        const char *who);
+/* What it is done to, as soon as that is known; NULL: as it was. */
+void control_deed_on(struct web_exchange *x, const char *sandbox, const char *execution);
+/* Code that it starts; NULL: a program with its arguments. */
+void control_deed_runs(struct web_exchange *x, const char *code, struct view_list args);
+/* How it went: 0, or a code of ERR_LIST with either sign. */
+void control_deed_done(struct web_exchange *x, int code);
+/* Who does it; borrowed from the exchange. */
+const char *control_deed_who(const struct web_exchange *x);
 
 /* ---- body.c ---- */
 

@@ -34,6 +34,7 @@ struct private_page {
     struct web_exchange *holder; /* NULL: it is being closed */
     struct web_listener *listener;
     struct guard *guard;
+    char *who;                              /* has asked for it, and does what is done by it */
     unsigned char digest[WEB_DIGEST_BYTES]; /* of the token */
 };
 
@@ -74,7 +75,7 @@ static void on_page_request(void *arg, struct web_exchange *x)
         page_handle(x);
     } else if (strncmp(path, PREFIX "/", strlen(PREFIX "/")) == 0) {
         web_set_known(x, READER);
-        control_handle(p->control, x, path + strlen(PREFIX));
+        control_handle(p->control, x, path + strlen(PREFIX), p->who);
     } else {
         control_fail_as(x, 404, ERR_INVALID, "there is no such path", "the page is at /ui/");
     }
@@ -85,6 +86,7 @@ static void on_page_request(void *arg, struct web_exchange *x)
 static void free_page(struct private_page *p)
 {
     guard_destroy(p->guard);
+    free(p->who);
     free(p);
 }
 
@@ -151,6 +153,7 @@ void control_get_page(struct control *c, struct web_exchange *x, const char *nam
     struct private_page *p = alloc_one(struct private_page);
     p->control = c;
     p->holder = x;
+    p->who = alloc_strdup(control_deed_who(x));
     int rc = open_page(p, token, &err);
     if (rc < 0) {
         free_page(p);
@@ -159,6 +162,7 @@ void control_get_page(struct control *c, struct web_exchange *x, const char *nam
     }
     TAILQ_INSERT_TAIL(&c->pages, p, node);
     c->page_count++;
+    control_deed_done(x, 0);
     web_on_gone(x, on_holder_gone, p);
     web_stream_begin(x, 200, CONTROL_LINES);
     CLEANUP_FREE char *url = alloc_printf("%s/ui/#%s", web_listener_url(p->listener), token);

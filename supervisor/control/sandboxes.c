@@ -28,6 +28,7 @@ bool control_find_sandbox(struct control *c, struct web_exchange *x, const char 
         return false;
     }
     snprintf(ret_id, FLEET_ID_SIZE, "%s", id);
+    control_deed_on(x, id, NULL);
     return true;
 }
 

@@ -71,7 +71,7 @@ static void on_control_request(void *arg, struct web_exchange *x)
 {
     const struct control_socket *s = arg;
     web_set_known(x, OPERATOR);
-    control_handle(s->control, x, web_path(x));
+    control_handle(s->control, x, web_path(x), web_peer(x));
 }
 
 /* ---- from the poll to the listener ---------------------------------------------------------- */

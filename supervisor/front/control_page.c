@@ -38,7 +38,7 @@ static void on_knock_checked(void *arg, struct principal *p)
 {
     struct knock *knock = arg;
     if (p != NULL && p->admin) {
-        control_handle(knock->control, knock->x, web_path(knock->x) + strlen(PREFIX));
+        control_handle(knock->control, knock->x, web_path(knock->x) + strlen(PREFIX), p->name);
     } else if (p != NULL) {
         metrics_count(METRIC_REJECTED, METRIC_REASON_FORBIDDEN);
         web_respond(knock->x, 403, "application/json", view_of(refusal));

@@ -291,6 +291,7 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
         .loop = &s->loop,
         .config = config,
         .fleet = s->fleet,
+        .audit = s->audit,
         .url = url,
         .reload = on_reload,
         .reload_arg = s,

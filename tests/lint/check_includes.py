@@ -66,11 +66,11 @@ ROOMS = {
     "supervisor/tools": BELOW + " common/io supervisor/base supervisor/base/local supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/web/http",
     "supervisor/compat": BELOW + " common/io supervisor/base supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/tools supervisor/web/http",
     # what operators ask of a server; views are those of the tools
-    "supervisor/control": BELOW + " common/io supervisor/base supervisor/fleet supervisor/page supervisor/results supervisor/tools supervisor/web/http",
+    "supervisor/control": BELOW + " common/io supervisor/base supervisor/fleet supervisor/page supervisor/results supervisor/tools supervisor/web/http supervisor/audit",
     "supervisor/page": "common supervisor/web/http",
     "supervisor/front": BELOW + " common/io supervisor/base supervisor/base/local supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
     " supervisor/audit supervisor/traces supervisor/control supervisor/page supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
-    "supervisor/cli": BELOW + " common/kernel common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth",
+    "supervisor/cli": BELOW + " common/kernel common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth supervisor/audit",
     # clients of the control API, which know nothing of the server
     "supervisor/commands": BELOW + " common/io supervisor/base supervisor/fleet/host",
     "supervisor": BELOW + " supervisor/commands supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",

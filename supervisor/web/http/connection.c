@@ -129,7 +129,7 @@ void web_connection_add(struct web_listener *l, int fd, const struct sockaddr *a
                         socklen_t len)
 {
     struct web_peer peer;
-    web_peer_set(&peer, address);
+    web_peer_set(&peer, fd, address);
     if (l->stopped || address_full(l, &peer)) {
         log_debug("http: connection of %s refused: too many of this address", peer.text);
         metrics_count(METRIC_REJECTED, METRIC_REASON_CONNECTIONS);

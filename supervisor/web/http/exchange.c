@@ -125,6 +125,11 @@ static void handler_is_done(struct web_exchange *x)
         leave_late(x);
     }
     web_handler_set(x, WEB_HANDLER_OVER);
+    if (x->handler.note_over != NULL) {
+        x->handler.note_over(x->handler.note);
+        x->handler.note_over = NULL;
+        x->handler.note = NULL;
+    }
 }
 
 static void tell_gone(struct web_exchange *x)
@@ -184,6 +189,17 @@ void web_on_gone(struct web_exchange *x, void (*gone)(void *arg), void *arg)
         web_handler_set(x, WEB_HANDLER_LATE);
         web_listener_kick(l);
     }
+}
+
+void web_set_note(struct web_exchange *x, void *note, void (*over)(void *note))
+{
+    x->handler.note = note;
+    x->handler.note_over = over;
+}
+
+void *web_note(const struct web_exchange *x)
+{
+    return x->handler.note;
 }
 
 void web_on_drain(struct web_exchange *x, void (*drained)(void *arg), void *arg)

@@ -31,7 +31,8 @@ size_t web_header_count(const struct web_exchange *x, const char *name);
 const char *web_header_twice(const struct web_exchange *x, const char *prefix);
 const char *web_query(const struct web_exchange *x, const char *name); /* decoded; NULL if absent */
 struct view web_body(const struct web_exchange *x);
-const char *web_peer(const struct web_exchange *x); /* address, for the log */
+/* For the log: the address, or "user NUMBER" behind a unix socket. */
+const char *web_peer(const struct web_exchange *x);
 
 /* Says from whom the request comes, by any number that is his own, or 0 if it is not known. Until
  * that is said, its connection is a stranger's, and gives way to others when there are many. */
@@ -79,6 +80,11 @@ void web_stream_cut(struct web_exchange *x);
  * once, from the loop, and not after the handler has ended the exchange. The exchange is over when
  * `gone` returns. A handler without this callback must still end the exchange. */
 void web_on_gone(struct web_exchange *x, void (*gone)(void *arg), void *arg);
+
+/* Something of the handler's that stays with the exchange; `over` is called with it when the
+ * handler is done with the exchange, however that is. At most one. */
+void web_set_note(struct web_exchange *x, void *note, void (*over)(void *note));
+void *web_note(const struct web_exchange *x); /* NULL: none */
 
 /* `drained` is called each time the queue of a stream becomes empty, for a writer that has more. */
 void web_on_drain(struct web_exchange *x, void (*drained)(void *arg), void *arg);

@@ -46,7 +46,7 @@ struct web_peer {
     size_t key_len;
     bool loopback;
 };
-void web_peer_set(struct web_peer *peer, const struct sockaddr *address);
+void web_peer_set(struct web_peer *peer, int fd, const struct sockaddr *address);
 
 /* ---- certificates (tls.c) ---- */
 
@@ -226,6 +226,8 @@ struct web_exchange {
         void *gone_arg;
         void (*on_drain)(void *arg);
         void *drain_arg;
+        void *note;
+        void (*note_over)(void *note); /* NULL: there is no note */
     } handler;
 
     struct {

@@ -136,12 +136,20 @@ int web_sockets_open(const char *address, uint16_t port, bool tls, int fds[WEB_S
     return count;
 }
 
-bool web_socket_is_of_user(int fd)
+/* Who has connected to a unix socket of ours. */
+static bool find_user(int fd, uid_t *ret)
 {
     struct ucred peer;
     socklen_t len = sizeof(peer);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
+    bool found = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0;
+    *ret = found ? peer.uid : 0;
+    return found;
+}
+
+bool web_socket_is_of_user(int fd)
+{
+    uid_t user;
+    return find_user(fd, &user) && (user == geteuid() || user == 0);
 }
 
 static void peer_ip4(struct web_peer *peer, const void *ip)
@@ -152,7 +160,7 @@ static void peer_ip4(struct web_peer *peer, const void *ip)
     inet_ntop(AF_INET, ip, peer->text, sizeof(peer->text));
 }
 
-void web_peer_set(struct web_peer *peer, const struct sockaddr *address)
+void web_peer_set(struct web_peer *peer, int fd, const struct sockaddr *address)
 {
     memset(peer, 0, sizeof(*peer));
     if (address->sa_family == AF_INET) {
@@ -172,6 +180,11 @@ void web_peer_set(struct web_peer *peer, const struct sockaddr *address)
         inet_ntop(AF_INET6, ip, peer->text, sizeof(peer->text));
         return;
     }
+    uid_t user;
     peer->loopback = true;
-    err_ignore(str_copy(peer->text, sizeof(peer->text), "local", NULL)); /* it fits */
+    if (find_user(fd, &user)) {
+        snprintf(peer->text, sizeof(peer->text), "user %u", (unsigned)user);
+    } else {
+        err_ignore(str_copy(peer->text, sizeof(peer->text), "local", NULL)); /* it fits */
+    }
 }

@@ -11,6 +11,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import LATEST_LEGACY, MODERN, NONE, Suite, contains, equal, mcp, needs_runtime, poll
+from control import Control
 from mcp_http import HttpServer
 from metrics_page import number, page
 from tokens_file import Tokens, bearer
@@ -96,6 +97,54 @@ def on_stdio():
     if "could not be written" in server.log_tail():
         return  # a disk that slow costs lines, and not the end of the server
     equal([(line["session"], line["tool"], line["outcome"]) for line in found], [("stdio", "get_sandbox_status", "ok")])
+
+
+@suite.case("what operators do has a line: who, what, on which sandbox, and how it ended; who only looks has none")
+def operators():
+    path, file = new_file(), Tokens()
+    alice, root = file.add("alice"), file.add("root", "admin=yes")
+    with HttpServer("--tokens", file.path, "--audit-log", path) as server:
+        control, me = Control(server), f"user {os.geteuid()}"
+        sandbox = server.client(LATEST_LEGACY, token=alice).call("create_sandbox", name="box")["sandbox_id"]
+        wait_lines(path, 1)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("CLOISTER_")}
+
+        def command(*words, status=0, **how):
+            done = subprocess.run([os.environ["CLOISTER"], "--runtime-dir", server.runtime_dir, *words], env=environment, capture_output=True, timeout=300, check=False, **how)
+            equal(done.returncode, status, done.stderr)
+
+        command("ps", stdin=subprocess.DEVNULL)
+        command("exec", "box", "echo", "marsupial", stdin=subprocess.DEVNULL)
+        command("cp", "-", "box:marsupial", input=b"marsupial")
+        command("cp", "box:marsupial", "-", stdin=subprocess.DEVNULL)
+        command("cp", "box:none", "-", status=1, stdin=subprocess.DEVNULL)
+        command("stop", "box", stdin=subprocess.DEVNULL)
+        command("--tokens", file.path, "--audit-log", path, "token", "add", "bob", stdin=subprocess.DEVNULL)
+        command("--tokens", file.path, "--audit-log", path, "token", "revoke", "eve", status=65, stdin=subprocess.DEVNULL)
+        command("reload", stdin=subprocess.DEVNULL)
+        equal(server.ask("GET", "/api/v1/sandboxes", [bearer(root)]).head.status, 200)
+        equal(server.ask("DELETE", "/api/v1/sandboxes/box", [bearer(alice)]).head.status, 403)
+        equal(server.ask("DELETE", "/api/v1/sandboxes/box", [bearer(root)]).head.status, 200)
+        equal(control.failing("DELETE", "/v1/sandboxes/box", 404)["code"], "sandbox_not_found")
+        found = sorted(wait_lines(path, 11)[1:], key=lambda line: line["time"])
+        told = [(line["principal"], line["session"], line["action"], line.get("sandbox"), line["outcome"]) for line in found]
+        equal(told, [
+            (me, "control", "execution.start", sandbox, "ok"),
+            (me, "control", "file.write", sandbox, "ok"),
+            (me, "control", "file.read", sandbox, "ok"),
+            (me, "control", "file.read", sandbox, "failed"),
+            (me, "control", "sandbox.stop", sandbox, "ok"),
+            (me, "command", "token.add", None, "ok"),
+            (me, "command", "token.revoke", None, "failed"),
+            (me, "control", "reload", None, "ok"),
+            ("root", "control", "sandbox.close", sandbox, "ok"),
+            (me, "control", "sandbox.close", None, "failed"),
+        ])
+        equal((found[0]["code_sha256"], len(found[0]["execution"]) > 0), (digest("echo marsupial"), True))
+        equal((found[3]["error"], found[9]["error"]), ("file_not_found", "sandbox_not_found"))
+        equal([line.get("target") for line in found[5:7]], ["bob", "eve"])
+    with open(path, "rb") as text:
+        assert b"marsupial" not in text.read()
 
 
 @suite.case("SIGHUP opens the file again, and reads tokens as before")
