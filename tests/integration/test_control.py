@@ -251,12 +251,37 @@ def crowd():
     finally:
         for stream in streams:
             stream.close()
-    poll("there is room again", lambda: opened_once(control))
+    poll("there is room again", lambda: opened_once(control, "/v1/events?follow=1"))
     equal(server.process.poll(), None)
 
 
-def opened_once(control):
-    with Stream(control, "/v1/events?follow=1") as stream:
+@suite.case("those who read what there is are not counted among those who follow, and have it whole")
+def readers():
+    _, client, control = shared()
+    sandbox = client.call("create_sandbox", name="read")["sandbox_id"]
+    call = client.start_call("execute_code", sandbox_id=sandbox, code="import time\nprint('on', flush=True)\ntime.sleep(900)", timeout_seconds=1000)
+    (row,) = poll("it runs", lambda: control.get(f"/v1/executions?running=1&sandbox={sandbox}")["executions"])
+    path = f"/v1/executions/{row['execution_id']}/logs"
+    streams = [Stream(control, f"{path}?follow=1") for _ in range(WATCHERS)]
+    streams += [Stream(control, "/v1/events?follow=1") for _ in range(WATCHERS)]
+    try:
+        equal({s.status for s in streams}, {200})
+        contains(control.failing("GET", f"{path}?follow=1", 429)["hint"], "without follow")
+        poll("what there is of the output", lambda: any(e.get("text") == "on\n" for e in control.lines(path)))
+        last = control.get("/v1/status")["last_event"]
+        numbers = [e["number"] for e in control.lines("/v1/events")]
+        equal(numbers[-1] >= last and numbers == list(range(numbers[0], numbers[-1] + 1)), True, numbers)
+        equal([e["number"] for e in control.lines(f"/v1/events?since={last - 1}")][:1], [last])
+    finally:
+        for stream in streams:
+            stream.close()
+    poll("there is room again", lambda: opened_once(control, f"{path}?follow=1"))
+    client.call("close_sandbox", sandbox_id=sandbox)
+    call.wait()
+
+
+def opened_once(control, path):
+    with Stream(control, path) as stream:
         return stream.status == 200
 
 
