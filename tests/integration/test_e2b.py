@@ -334,6 +334,19 @@ def lost_creation():
             equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
 
 
+@suite.case("a creation whose answer is lost, and that is refused when it is repeated: what the first one made is removed", when=FAKED)
+def lost_then_refused():
+    with faulty(cloud) as server:
+        works(server)
+        cloud.fault("POST", MAKE, "unanswered")
+        cloud.fault("GET", LIST, "status", code=200, body=[])
+        cloud.fault("POST", MAKE, "status", code=429)
+        clear(server.call_failing("create_sandbox")["error"])
+        equal(cloud.hits(), [1, 1, 1])
+        equal(left(cloud, server), [], "sandboxes")
+        works(server)
+
+
 @suite.case("answers that are no JSON, too large or without an end: a clear error, and nothing left", when=FAKED)
 def garbage():
     for do in ("garbage", "huge", "endless"):

@@ -10,7 +10,7 @@
 //
 //   {"method", "path": a regular expression, "skip": N, "times": N, "do": what, …}
 //
-// where `do` is `status` (with code, message, headers), `garbage`, `huge`, `endless`, `hang`, `reset`, or `unanswered` (done, and the connection
+// where `do` is `status` (with code, message or body, headers), `garbage`, `huge`, `endless`, `hang`, `reset`, or `unanswered` (done, and the connection
 // is closed without an answer). `delay` is of every byte: half of it on its way here, half on its way back.
 
 import { randomBytes } from 'node:crypto';
@@ -406,7 +406,7 @@ function faultOf(request) {
 function fail(rule, request, response) {
     switch (rule?.do) {
     case 'status':
-        answer(response, rule.code, { code: rule.code, message: rule.message ?? 'on order' }, rule.headers);
+        answer(response, rule.code, rule.body ?? { code: rule.code, message: rule.message ?? 'on order' }, rule.headers);
         return true;
     case 'garbage':
         response.end('<html>this is no answer</html>');

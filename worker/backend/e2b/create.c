@@ -52,7 +52,7 @@ struct e2b_create {
     struct e2b_exec *exec; /* of the agent's start */
     struct e2b_stream *stream;
     struct e2b_end *end;
-    bool sent; /* the sandbox may exist */
+    bool sent; /* a sandbox may exist, by any of the requests */
     bool cancelled, ending;
     bool waiting; /* for a timer, which goes on */
     unsigned makes, streams;
@@ -396,7 +396,9 @@ static void on_box_made(void *arg, int rc, const struct e2b_reply *reply, const 
 {
     struct e2b_create *c = arg;
     c->call = NULL;
-    c->sent = reply->status == 0 || reply->status / 100 == 2 || reply->status >= 500;
+    bool undecided =
+        rc < 0 && (reply->status == 0 || reply->status / 100 == 2 || reply->status >= 500);
+    c->sent = c->sent || rc == 0 || undecided;
     if (stop_if_cancelled(c)) {
         return;
     }
@@ -406,7 +408,7 @@ static void on_box_made(void *arg, int rc, const struct e2b_reply *reply, const 
     }
     c->err = *failure;
     err_ignore(err_wrap(&c->err, "the sandbox cannot be made"));
-    if (c->sent && reply->status != 503) { /* which would have changed nothing */
+    if (undecided && reply->status != 503) { /* which would have changed nothing */
         c->call =
             e2b_api_list(c->in.api, E2B_META_SANDBOX, c->in.spec->id, view_of(""), on_box_found, c);
         return;
