@@ -325,7 +325,7 @@ def old_daemon():
 
 @suite.case("the answer to a creation is lost, or a proxy stumbles over it: one sandbox, or none and a clear error", when=FAKED)
 def lost_creation():
-    for do, more in (("unanswered", {}), ("reset", {}), ("status", {"code": 502}), ("status", {"code": 500})):
+    for do, more in (("unanswered", {}), ("reset", {}), ("status", {"code": 502}), ("status", {"code": 500}), ("belied", {"code": 502}), ("belied", {"code": 503})):
         with faulty(cloud) as server:
             cloud.fault("POST", MAKE, do, **more)
             sandbox = server.call("create_sandbox")["sandbox_id"]
@@ -398,7 +398,7 @@ def lost_input():
     with faulty(cloud) as server:
         sandbox = server.call("create_sandbox")["sandbox_id"]
         count = 0
-        faults = (("unanswered", {}), ("reset", {}), ("garbage", {}), *(("status", {"code": code}) for code in (502, 503, 500)), ("status", {"code": 429, "headers": {"Retry-After": "1"}}))
+        faults = (("unanswered", {}), ("reset", {}), ("garbage", {}), ("belied", {"code": 503}), *(("status", {"code": code}) for code in (502, 503, 500)), ("status", {"code": 429, "headers": {"Retry-After": "1"}}))
         for do, more in faults:
             cloud.fault("POST", INPUT, do, **more)
             count += 1

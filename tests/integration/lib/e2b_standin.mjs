@@ -10,8 +10,8 @@
 //
 //   {"method", "path": a regular expression, "skip": N, "times": N, "do": what, …}
 //
-// where `do` is `status` (with code, message or body, headers), `garbage`, `huge`, `endless`, `hang`, `reset`, or `unanswered` (done, and the connection
-// is closed without an answer). `delay` is of every byte: half of it on its way here, half on its way back.
+// where `do` is `status` (with code, message or body, headers), `garbage`, `huge`, `endless`, `hang`, `reset`, `unanswered` (done, and the connection
+// is closed without an answer), or `belied` (done, and answered as `status` says). `delay` is of every byte: half of it on its way here, half on its way back.
 
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -427,6 +427,14 @@ function fail(rule, request, response) {
     case 'reset':
         request.socket.destroy();
         return true;
+    case 'belied': {
+        const end = response.end.bind(response);
+        const head = response.writeHead.bind(response);
+        response.writeHead = () => response;
+        response.write = () => true;
+        response.end = () => { head(rule.code, rule.headers); return end(JSON.stringify({ code: rule.code, message: 'on order' })); };
+        return false;
+    }
     case 'unanswered':
         response.writeHead = () => response;
         response.write = () => true;

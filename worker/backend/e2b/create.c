@@ -6,6 +6,7 @@
  *
  * If the answer to MAKE is lost, or a proxy stumbled over it, the sandbox may have been made. It is
  * looked for by its metadata before it is made once more, and a removal removes all that there are.
+ * A 503 may be the word of a proxy as well; it is waited for first, and more often.
  *
  * The daemon is up some moments after the sandbox is; till then the proxy in front says that there
  * is no such sandbox, so it is asked again for a while.
@@ -32,6 +33,8 @@
 #include "worker/backend/e2b/stream.h"
 
 #define MAKES_MAX       2
+#define MAKES_BUSY_MAX  5     /* while the service says that it is busy */
+#define BUSY_AGAIN_MS   300   /* doubled each time */
 #define MAKING_S        60    /* life of a sandbox whose worker does not know it yet */
 #define READY_MS        30000 /* from the sandbox to its daemon's first answer */
 #define READY_AGAIN_MS  200
@@ -55,6 +58,7 @@ struct e2b_create {
     bool sent; /* a sandbox may exist, by any of the requests */
     bool cancelled, ending;
     bool waiting; /* for a timer, which goes on */
+    bool busy;    /* that was the answer to the last MAKE */
     unsigned makes, streams;
     uint64_t ready_ms; /* when the daemon is too late */
     char words[WORDS_MAX];
@@ -369,11 +373,24 @@ static void on_box_found(void *arg, int rc, const struct e2b_reply *reply, const
     } else if (e2b_box_is_of(first, c->in.spec->id) && e2b_box_read(first, &box, NULL) == 0) {
         c->call = e2b_api_get(c->in.api, box.id, 0, on_got, c); /* a list has no tokens */
         e2b_box_finish(&box);
-    } else if (c->makes < MAKES_MAX) {
+    } else if (c->makes < (c->busy ? MAKES_BUSY_MAX : MAKES_MAX)) {
         make_box(c);
     } else {
         struct err why = c->err;
         fail_create(c, &why, HINT_SERVICE);
+    }
+}
+
+static void look_for_box(struct e2b_create *c)
+{
+    c->call =
+        e2b_api_list(c->in.api, E2B_META_SANDBOX, c->in.spec->id, view_of(""), on_box_found, c);
+}
+
+static void on_look_due(void *arg)
+{
+    if (go_on(arg)) {
+        look_for_box(arg);
     }
 }
 
@@ -399,6 +416,7 @@ static void on_box_made(void *arg, int rc, const struct e2b_reply *reply, const 
     bool undecided =
         rc < 0 && (reply->status == 0 || reply->status / 100 == 2 || reply->status >= 500);
     c->sent = c->sent || rc == 0 || undecided;
+    c->busy = reply->status == 503;
     if (stop_if_cancelled(c)) {
         return;
     }
@@ -408,9 +426,13 @@ static void on_box_made(void *arg, int rc, const struct e2b_reply *reply, const 
     }
     c->err = *failure;
     err_ignore(err_wrap(&c->err, "the sandbox cannot be made"));
-    if (undecided && reply->status != 503) { /* which would have changed nothing */
-        c->call =
-            e2b_api_list(c->in.api, E2B_META_SANDBOX, c->in.spec->id, view_of(""), on_box_found, c);
+    if (c->busy) {
+        uint64_t own_ms = (uint64_t)BUSY_AGAIN_MS << (c->makes - 1);
+        wait_before(c, reply->patience_ms > 0 ? reply->patience_ms : own_ms, on_look_due);
+        return;
+    }
+    if (undecided) {
+        look_for_box(c);
         return;
     }
     struct err why = c->err;

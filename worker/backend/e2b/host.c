@@ -1,7 +1,8 @@
 /*
- * What may be repeated: 503 says that the service is busy and nothing was changed; 429 that it was
- * too much, and with Retry-After when it will not be. Both are waited for a few times. Any other
- * failure is told at once, since only the caller knows whether the request may be done twice.
+ * What may be repeated: 429 says that it was too much, and with Retry-After when it will not be;
+ * 503 that the service is busy. Both are waited for a few times. Any other failure is told at once,
+ * since only the caller knows whether the request may be done twice. So is a 503 to a request with
+ * `once`: a proxy says it also of one that it has passed on.
  *
  * The same holds below: libcurl sends a request again if a kept connection was dead, and that can
  * be a request that was done. With `once` it does not.
@@ -197,10 +198,18 @@ static void on_e2b_again(void *arg)
     }
 }
 
+/* How long the host wants to be left alone, bounded; 0: it does not say. */
+static uint64_t patience_of(const struct http_response *response)
+{
+    uint64_t seconds = 0;
+    CLEANUP_FREE char *after = alloc_viewdup(http_response_header(response, "Retry-After"));
+    bool says = str_to_u64(after, 0, PATIENCE_MS / 1000, &seconds, NULL) == 0;
+    return says && seconds == 0 ? AGAIN_MS : seconds * 1000;
+}
+
 /* True if the call is made once more. */
 static bool call_again(struct e2b_call *c, const struct http_response *response)
 {
-    uint64_t seconds = 0;
     c->http = NULL;
     if (c->old_path != NULL && (response->status == 404 || response->status == 405)) {
         free(c->path);
@@ -213,12 +222,11 @@ static bool call_again(struct e2b_call *c, const struct http_response *response)
     if ((response->status != 429 && response->status != 503) || c->again == AGAIN_MAX) {
         return false;
     }
-    CLEANUP_FREE char *after = alloc_viewdup(http_response_header(response, "Retry-After"));
-    bool says = str_to_u64(after, 0, PATIENCE_MS / 1000, &seconds, NULL) == 0;
-    if (!says && response->status == 429) {
+    uint64_t patience_ms = patience_of(response);
+    if (response->status == 429 ? patience_ms == 0 : c->once) {
         return false;
     }
-    uint64_t wait_ms = says && seconds > 0 ? seconds * 1000 : (uint64_t)AGAIN_MS << c->again;
+    uint64_t wait_ms = patience_ms > 0 ? patience_ms : (uint64_t)AGAIN_MS << c->again;
     c->again++;
     task_later(c->host->tasks, wait_ms, on_e2b_again, c);
     return true;
@@ -246,6 +254,7 @@ static void on_e2b_reply(void *arg, int rc, const struct http_response *response
         }
         reply.status = response->status;
         reply.json = json;
+        reply.patience_ms = patience_of(response);
         reply.next = http_response_header(response, "X-Next-Token");
         if (response->status / 100 != 2) {
             CLEANUP_FREE char *what =

@@ -25,9 +25,10 @@ struct e2b_call;
 
 /* The answer. Borrowed during the callback. */
 struct e2b_reply {
-    int status;        /* of HTTP; 0 if there was no answer */
-    const cJSON *json; /* the body, if it is JSON; else NULL */
-    struct view next;  /* X-Next-Token: there are more pages; else empty */
+    int status;           /* of HTTP; 0 if there was no answer */
+    const cJSON *json;    /* the body, if it is JSON; else NULL */
+    struct view next;     /* X-Next-Token: there are more pages; else empty */
+    uint64_t patience_ms; /* Retry-After: how long to wait before it is tried again; 0: none */
 };
 
 /* rc is 0 for a status of 2xx, else -ERR_*: -ERR_GONE if the host itself says that there is no such
