@@ -32,7 +32,7 @@ ROOMS = {
     "worker/backend/oci": "common common/kernel common/io worker/backend worker/backend/oci/host",
     "worker/backend/docker": "common common/io worker/backend",
     "worker/backend/kubernetes": "common common/io worker/backend",
-    "worker/backend/e2b": "common common/io worker/backend",
+    "worker/backend/e2b": "common common/net common/io worker/backend",
     "worker/backend/fake": "common common/io worker/backend",
     "worker/door": BELOW + " common/io",
     "worker": BELOW + " common/io worker/backend worker/door",

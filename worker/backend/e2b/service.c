@@ -19,6 +19,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/net/authority.h"
 
 #define DOMAIN_DEFAULT "e2b.app"
 #define KEY_MAX        1024
@@ -45,29 +46,22 @@ static bool is_domain(const char *text)
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:") == len;
 }
 
-static bool is_own_machine(const char *host)
-{
-    size_t len = strcspn(host, ":/");
-    return strncmp(host, "127.", 4) == 0 || strncmp(host, "[::1]", 5) == 0 ||
-           (len == 9 && strncmp(host, "localhost", 9) == 0);
-}
-
 /* Without slashes at the end. */
 static int take_url(const char *origin, const char *text, char **ret, struct err *err)
 {
-    const char *host = strncmp(text, "https://", 8) == 0  ? text + 8
-                       : strncmp(text, "http://", 7) == 0 ? text + 7
-                                                          : "";
+    struct authority_url url;
+    bool is_plain = strncmp(text, "http://", 7) == 0;
     size_t len = strlen(text);
     while (len > 0 && text[len - 1] == '/') {
         len--;
     }
-    if (strcspn(host, "/") == 0 || strpbrk(host, "?#@ \"\\") != NULL) {
+    if ((!is_plain && strncmp(text, "https://", 8) != 0) ||
+        !authority_parse_url(view_of(text), &url) || strpbrk(text, "?#@\"\\") != NULL) {
         return err_set(err, ERR_CONFIG,
                        "%s: \"%.100s\" is no address of a service: write https://HOST", origin,
                        text);
     }
-    if (strncmp(text, "http://", 7) == 0 && !is_own_machine(host)) {
+    if (is_plain && !authority_is_loopback(&url.authority)) {
         return err_set(err, ERR_CONFIG,
                        "%s: %.100s: the key would be sent in plain text; only on this machine "
                        "http:// is taken",
