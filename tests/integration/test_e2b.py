@@ -26,6 +26,7 @@ COUNT = "n = globals().get('n', 0) + 1\nprint(n)"
 MAKE = r"^/v2/sandboxes$"
 LIST = r"^/v2/sandboxes\?"
 BOX = r"^/sandboxes/[^/]+$"
+KEEP = r"^/sandboxes/[^/]+/timeout$"
 INPUT = r"/SendInput$"
 START = r"/Start$"
 STAT = r"/Stat$"
@@ -438,6 +439,33 @@ def expired():
         answer = pending.result()
         assert answer["isError"], answer
         contains(json.dumps(answer), "its time was over")
+
+
+def keeps(ident):
+    """How often the life of this one was to be extended."""
+    return sum(request["path"] == f"/sandboxes/{ident}/timeout" for request in cloud.requests())
+
+
+def ident_of(sandbox):
+    return cloud.id_of(cloud.box_of(sandbox))
+
+
+@suite.case("a sandbox that the service has no more is not kept alive, until it is found again", when=FAKED)
+def kept_alive():
+    with faulty(cloud) as server:
+        cloud.fault("POST", KEEP, "status", code=404, times=2)
+        sandbox = server.call("create_sandbox")["sandbox_id"]
+        gone = ident_of(sandbox)
+        poll("the service has said so", lambda: cloud.hits() == [2], found=cloud.hits)
+        cloud.request("POST", f"/sandboxes/{gone}/timeout", {"timeout": 600})
+        cloud.fault("POST", KEEP, "status", code=500, times=9)
+        other = ident_of(server.call("create_sandbox")["sandbox_id"])
+        poll("another one's life was to be extended for some time", lambda: keeps(other) >= 3, found=cloud.requests)
+        equal(keeps(gone), 3, "requests for the first, with that of the test")
+        cloud.calm()
+        cloud.order(pause=gone)
+        equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+        poll("its life is extended again", lambda: keeps(gone) > 3, found=cloud.requests)
 
 
 @suite.case("a warm call takes one round trip of the service: less than 1.3 of its bare one", when=FAKED)

@@ -346,6 +346,9 @@ async function change(request, response, box, what) {
         pause(box);
         return answer(response, 204);
     }
+    if (what === 'timeout' && box.paused) {
+        return absent(response, box.id);
+    }
     if (what === 'timeout') {
         limit(box, asked.timeout);
         return answer(response, 204);

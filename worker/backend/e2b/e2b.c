@@ -376,6 +376,7 @@ static void on_e2b_judged(void *arg, int rc, const struct e2b_box *box, const st
         fail_e2b_stream(e, &e->stream_err);
         return;
     }
+    e2b_lease_go_on(e->lease);
     if (e->again || !(other || box->paused)) {
         e2b_envd_list(e->envd, on_agent_listed, e);
         return;
@@ -395,6 +396,7 @@ static void on_e2b_stream(void *arg, int rc, int fd, int status, const struct er
     struct e2b *e = arg;
     (void)status;
     if (rc == 0) {
+        e2b_lease_go_on(e->lease);
         e->stream_done(e->stream_arg, 0, fd, NULL);
         return;
     }

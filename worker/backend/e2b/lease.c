@@ -3,9 +3,13 @@
  * little time, and its worker asks for more while it lives. A third of the time is left for the
  * failures of a service, the death of a worker and the start of the next one, and for the grace
  * period of a dead server.
+ *
+ * A sandbox that is gone, or is paused, cannot be kept alive. So the lease rests when the service
+ * says so, until a stream to the sandbox opens, or it is found (seek.c).
  */
 #include "worker/backend/e2b/lease.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -21,6 +25,7 @@ struct e2b_lease {
     struct e2b_host *api;
     char *id;
     uint64_t ttl_s;
+    bool resting; /* nothing is under way */
 };
 
 uint64_t e2b_lease_ttl(uint64_t grace_ms)
@@ -35,6 +40,11 @@ static void on_extended(void *arg, int rc, const struct e2b_reply *reply, const 
 {
     struct e2b_lease *l = arg;
     (void)reply;
+    if (rc == -ERR_GONE) {
+        log_debug("sandbox %s is not kept alive any more: %s", l->id, err->text);
+        l->resting = true;
+        return;
+    }
     if (rc < 0) {
         log_debug("the life of sandbox %s was not extended: %s", l->id, err->text);
     }
@@ -56,6 +66,14 @@ struct e2b_lease *e2b_lease_start(struct e2b_host *api, const char *id, uint64_t
     l->ttl_s = ttl_s;
     extend_lease(l);
     return l;
+}
+
+void e2b_lease_go_on(struct e2b_lease *l)
+{
+    if (l != NULL && l->resting) {
+        l->resting = false;
+        extend_lease(l);
+    }
 }
 
 void e2b_lease_free(struct e2b_lease *l)
