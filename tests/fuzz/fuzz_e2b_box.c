@@ -1,11 +1,12 @@
 /*
  * What the service says of a sandbox. What is taken of it becomes part of requests, so it must be
- * made of what these may have.
+ * made of what these may have. The same bytes are also what a daemon says of its processes.
  */
 #include <string.h>
 
 #include "common/io/json.h"
 #include "tests/fuzz/fuzz.h"
+#include "worker/backend/e2b/agent.h"
 #include "worker/backend/e2b/box.h"
 
 static void check_words(const char *text, bool lower)
@@ -51,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_REQUIRE(!e2b_box_is_of(item, "a") || cJSON_IsObject(item));
     }
     read_one(json);
+    FUZZ_REQUIRE(!e2b_agent_is_listed(json, "s1") || cJSON_IsObject(json));
     cJSON_Delete(json);
     return 0;
 }
