@@ -378,6 +378,13 @@ def relays(sandbox):
     return sum(words[1:2] == ["relay"] for words in cloud.processes(cloud.box_of(sandbox)))
 
 
+@suite.case("a daemon that repeats the token in what it says on a stream: it is told, without the token", when=FAKED)
+def no_token_told():
+    with faulty(cloud) as server:
+        cloud.fault("POST", START, "ended", message="TOKEN is not welcome")
+        fails(cloud, server, "(key) is not welcome")
+
+
 @suite.case("the stream is cut in the middle of a message: another one, and nothing is lost or doubled", when=FAKED)
 def stream_cut():
     with faulty(cloud) as server:

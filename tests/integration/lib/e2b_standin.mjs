@@ -10,8 +10,9 @@
 //
 //   {"method", "path": a regular expression, "skip": N, "times": N, "do": what, …}
 //
-// where `do` is `status` (with code, message or body, headers), `garbage`, `huge`, `endless`, `hang`, `reset`, `unanswered` (done, and the connection
-// is closed without an answer), or `belied` (done, and answered as `status` says). `delay` is of every byte: half of it on its way here, half on its way back.
+// where `do` is `status` (with code, message or body, headers), `garbage`, `huge`, `endless`, `hang`, `reset`, `unanswered` (done, and the
+// connection is closed without an answer), `belied` (done, and answered as `status` says) or `ended` (a stream that ends with an error of this
+// message, in which TOKEN stands for that of the request). `delay` is of every byte: half of it on its way here, half on its way back.
 
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -430,6 +431,13 @@ function fail(rule, request, response) {
     case 'reset':
         request.socket.destroy();
         return true;
+    case 'ended': {
+        const error = { code: 'internal', message: rule.message.replace('TOKEN', request.headers['x-access-token']) };
+        const said = Buffer.from(JSON.stringify({ error }));
+        response.writeHead(200, { 'content-type': 'application/connect+json' });
+        response.end(Buffer.concat([Buffer.from([2, 0, 0, 0, said.length]), said]));
+        return true;
+    }
     case 'belied': {
         const end = response.end.bind(response);
         const head = response.writeHead.bind(response);

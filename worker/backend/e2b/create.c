@@ -31,6 +31,7 @@
 #include "worker/backend/e2b/envd.h"
 #include "worker/backend/e2b/exec.h"
 #include "worker/backend/e2b/stream.h"
+#include "worker/backend/relayed.h"
 
 #define MAKES_MAX       2
 #define MAKES_BUSY_MAX  5     /* while the service says that it is busy */
@@ -40,7 +41,6 @@
 #define READY_AGAIN_MS  200
 #define STREAMS_MAX     5
 #define STREAM_AGAIN_MS 300
-#define WORDS_MAX       300
 
 #define HINT_SERVICE                                                                               \
     "see that E2B_API_KEY is a key of this service and that it can be reached; `cloister doctor "  \
@@ -60,9 +60,8 @@ struct e2b_create {
     bool waiting; /* for a timer, which goes on */
     bool busy;    /* that was the answer to the last MAKE */
     unsigned makes, streams;
-    uint64_t ready_ms; /* when the daemon is too late */
-    char words[WORDS_MAX];
-    size_t words_len;
+    uint64_t ready_ms;   /* when the daemon is too late */
+    struct relayed said; /* by the agent's start, for people */
     struct err err;
     const char *hint;
     e2b_create_fn done;
@@ -218,22 +217,22 @@ static void on_agent_words(void *arg, bool is_stderr, struct view data)
 {
     struct e2b_create *c = arg;
     (void)is_stderr;
-    for (size_t i = 0; i < data.len && c->words_len < sizeof(c->words) - 1; i++) {
-        c->words[c->words_len++] = (unsigned char)data.data[i] < ' ' ? ' ' : data.data[i];
-    }
+    relayed_keep(&c->said, data);
 }
 
 static void on_agent_over(void *arg, int rc, int status, const struct err *err)
 {
     struct e2b_create *c = arg;
     struct err why = ERR_INIT;
+    char words[RELAYED_WORDS_MAX];
     c->exec = NULL;
     (void)status;
     if (c->ending || (rc != -ERR_GONE && c->streams > 0)) {
         return; /* only its stream is over */
     }
-    err_ignore(err_set(&why, ERR_ENGINE, "the agent does not run in the sandbox: %.200s%s%.*s",
-                       err->text, c->words_len > 0 ? ": " : "", (int)c->words_len, c->words));
+    e2b_words(e2b_host_secrets(c->envd), view_of(relayed_words(&c->said)), words, sizeof(words));
+    err_ignore(err_set(&why, ERR_ENGINE, "the agent does not run in the sandbox: %.200s%s%.300s",
+                       err->text, words[0] != '\0' ? ": " : "", words));
     fail_create(c, &why,
                 "the template must have /bin/sh, mkdir, mount, chmod and chown, and run static "
                 "programs of this architecture");

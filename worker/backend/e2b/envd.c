@@ -23,7 +23,7 @@ int e2b_envd_create(struct tasks *tasks, const struct e2b_service *service,
 {
     CLEANUP_FREE char *url = e2b_service_envd_url(service, box->id, box->domain);
     CLEANUP_FREE char *id = alloc_printf("E2b-Sandbox-Id: %s", box->id);
-    int rc = e2b_host_create(tasks, WHAT, url, NULL, ret, err);
+    int rc = e2b_host_create(tasks, WHAT, url, service->key, ret, err);
     if (rc == 0) {
         e2b_host_header(*ret, HEADER_ID, id);
         e2b_host_header(*ret, HEADER_PORT, "E2b-Sandbox-Port: " E2B_ENVD_PORT);
@@ -37,7 +37,7 @@ void e2b_envd_token(struct e2b_host *envd, const char *token)
 {
     CLEANUP_FREE char *line = token != NULL ? alloc_printf("X-Access-Token: %s", token) : NULL;
     e2b_host_header(envd, HEADER_TOKEN, line);
-    e2b_host_secret(envd, token);
+    e2b_host_token(envd, token);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */

@@ -5,25 +5,18 @@
  */
 #include "worker/backend/e2b/event.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "common/base64.h"
 #include "common/io/json.h"
-#include "common/str.h"
 #include "worker/backend/e2b/envelope.h"
 
 #define JSON_DEPTH 16
 #define PID_MAX    4194304.0 /* of Linux */
 
-/* Text of the other side on one line, of bounded length. */
-static void keep_line(const char *text, char *ret, size_t size)
+static void keep_words(const struct e2b_secrets *secrets, const char *text, char *ret, size_t size)
 {
-    size_t len = text != NULL ? utf8_valid_prefix(text, strnlen(text, size - 1)) : 0;
-    for (size_t i = 0; i < len; i++) {
-        ret[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? ' ' : text[i];
-    }
-    ret[len] = '\0';
+    e2b_words(secrets, view_of(text != NULL ? text : ""), ret, size);
 }
 
 static int parse_message(struct view message, cJSON **ret, struct err *err)
@@ -63,15 +56,16 @@ static int read_data(const cJSON *event, struct buf *data, struct e2b_event *ret
     return 0;
 }
 
-static void read_end(const cJSON *end, struct e2b_event *ret)
+static void read_end(const cJSON *end, const struct e2b_secrets *secrets, struct e2b_event *ret)
 {
     const char *status = json_get_str(end, "status");
     const char *error = json_get_str(end, "error");
     ret->kind = E2B_EVENT_ENDED;
-    keep_line(status != NULL ? status : error, ret->words, sizeof(ret->words));
+    keep_words(secrets, status != NULL ? status : error, ret->words, sizeof(ret->words));
 }
 
-int e2b_event_read(struct view message, struct buf *data, struct e2b_event *ret, struct err *err)
+int e2b_event_read(struct view message, const struct e2b_secrets *secrets, struct buf *data,
+                   struct e2b_event *ret, struct err *err)
 {
     cJSON *json = NULL;
     int rc = parse_message(message, &json, err);
@@ -90,13 +84,13 @@ int e2b_event_read(struct view message, struct buf *data, struct e2b_event *ret,
     } else if (output != NULL) {
         rc = read_data(output, data, ret, err);
     } else if (end != NULL) {
-        read_end(end, ret);
+        read_end(end, secrets, ret);
     }
     cJSON_Delete(json);
     return rc;
 }
 
-int e2b_event_last(struct view message, struct err *err)
+int e2b_event_last(struct view message, const struct e2b_secrets *secrets, struct err *err)
 {
     cJSON *json = NULL;
     char code[40], words[300];
@@ -104,8 +98,8 @@ int e2b_event_last(struct view message, struct err *err)
         return -err->code;
     }
     const cJSON *error = json_get(json, "error");
-    keep_line(json_get_str(error, "code"), code, sizeof(code));
-    keep_line(json_get_str(error, "message"), words, sizeof(words));
+    keep_words(secrets, json_get_str(error, "code"), code, sizeof(code));
+    keep_words(secrets, json_get_str(error, "message"), words, sizeof(words));
     cJSON_Delete(json);
     if (error == NULL) {
         return err_set(err, ERR_GONE, "the stream of the process has ended");

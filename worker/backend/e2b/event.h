@@ -11,6 +11,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/view.h"
+#include "worker/backend/e2b/words.h"
 
 #define E2B_EVENT_WORDS 200
 
@@ -28,12 +29,13 @@ struct e2b_event {
     char words[E2B_EVENT_WORDS]; /* ENDED: "exit status 1" */
 };
 
-/* Reads a message. The bytes of STDOUT and STDERR are appended to `data`. -ERR_PROTOCOL. */
-int e2b_event_read(struct view message, struct buf *data, struct e2b_event *ret,
-                   struct err *err) WARN_UNUSED;
+/* Reads a message. The bytes of STDOUT and STDERR are appended to `data`. No words have one of the
+ * secrets. -ERR_PROTOCOL. */
+int e2b_event_read(struct view message, const struct e2b_secrets *secrets, struct buf *data,
+                   struct e2b_event *ret, struct err *err) WARN_UNUSED;
 
 /* The last message of a stream, which has the error if there was one, as an error of ours: always
  * negative. */
-int e2b_event_last(struct view message, struct err *err);
+int e2b_event_last(struct view message, const struct e2b_secrets *secrets, struct err *err);
 
 #endif

@@ -73,7 +73,7 @@ static int take_event(struct e2b_exec *x, struct view message, struct err *err)
 {
     struct e2b_event event;
     x->data.len = 0;
-    int rc = e2b_event_read(message, &x->data, &event, err);
+    int rc = e2b_event_read(message, e2b_host_secrets(x->envd), &x->data, &event, err);
     if (rc < 0) {
         return rc;
     }
@@ -112,7 +112,7 @@ static bool read_envelopes(struct e2b_exec *x)
         }
         if (last) {
             struct err said = ERR_INIT;
-            err_ignore(e2b_event_last(message, &said));
+            err_ignore(e2b_event_last(message, e2b_host_secrets(x->envd), &said));
             x->end = x->end.code == 0 ? said : x->end;
         } else {
             rc = take_event(x, message, &err);

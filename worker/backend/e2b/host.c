@@ -30,7 +30,8 @@ struct e2b_host {
     struct tasks *tasks;
     struct http_client *http;
     const char *what;
-    char *url, *secret;
+    char *url;
+    struct e2b_secrets secrets;
     char *headers[E2B_HEADERS_MAX];
     LIST_HEAD(, e2b_call) calls;
 };
@@ -60,7 +61,12 @@ static void forget_text(char *secret)
     }
 }
 
-int e2b_host_create(struct tasks *tasks, const char *what, const char *url, const char *secret,
+static char *copy_or_none(const char *text)
+{
+    return text != NULL ? alloc_strdup(text) : NULL;
+}
+
+int e2b_host_create(struct tasks *tasks, const char *what, const char *url, const char *key,
                     struct e2b_host **ret, struct err *err)
 {
     struct e2b_host *h = alloc_one(struct e2b_host);
@@ -79,7 +85,7 @@ int e2b_host_create(struct tasks *tasks, const char *what, const char *url, cons
         return rc;
     }
     h->url = alloc_strdup(url);
-    e2b_host_secret(h, secret);
+    h->secrets.key = copy_or_none(key);
     *ret = h;
     return 0;
 }
@@ -108,7 +114,8 @@ void e2b_host_close(struct e2b_host *h, void (*closed)(void *arg), void *arg)
     for (size_t i = 0; i < E2B_HEADERS_MAX; i++) {
         forget_text(h->headers[i]);
     }
-    forget_text(h->secret);
+    forget_text(h->secrets.key);
+    forget_text(h->secrets.token);
     free(h->url);
     free(h);
     http_client_close(http, closed, arg);
@@ -120,10 +127,15 @@ void e2b_host_header(struct e2b_host *h, size_t n, const char *line)
     h->headers[n] = line != NULL ? alloc_strdup(line) : NULL;
 }
 
-void e2b_host_secret(struct e2b_host *h, const char *secret)
+void e2b_host_token(struct e2b_host *h, const char *token)
 {
-    forget_text(h->secret);
-    h->secret = secret != NULL && secret[0] != '\0' ? alloc_strdup(secret) : NULL;
+    forget_text(h->secrets.token);
+    h->secrets.token = copy_or_none(token);
+}
+
+const struct e2b_secrets *e2b_host_secrets(const struct e2b_host *h)
+{
+    return &h->secrets;
 }
 
 struct tasks *e2b_host_tasks(const struct e2b_host *h)
@@ -137,34 +149,6 @@ const char *e2b_host_url(const struct e2b_host *h)
 }
 
 /* ---- errors --------------------------------------------------------------------------------- */
-
-/* On one line, of bounded length, valid UTF-8, and without the secret, which a host might repeat.
- */
-static void quote_words(const struct e2b_host *h, const cJSON *json, struct view body,
-                        char ret[E2B_WORDS_MAX])
-{
-    const char *message = json_get_str(json, "message");
-    struct view text = message != NULL ? view_of(message) : body;
-    const char *data = text.data != NULL ? text.data : "";
-    size_t secret_len = h->secret != NULL ? strlen(h->secret) : 0;
-    size_t len = 0;
-    for (size_t at = 0; at < text.len && len < E2B_WORDS_MAX - 8;) {
-        if (secret_len > 0 && text.len - at >= secret_len &&
-            memcmp(data + at, h->secret, secret_len) == 0) {
-            memcpy(ret + len, "(key)", 5);
-            len += 5;
-            at += secret_len;
-            continue;
-        }
-        unsigned char c = (unsigned char)data[at++];
-        ret[len++] = c < ' ' || c == 0x7f ? ' ' : (char)c;
-    }
-    len = utf8_valid_prefix(ret, len);
-    while (len > 0 && ret[len - 1] == ' ') {
-        len--;
-    }
-    ret[len] = '\0';
-}
 
 /* A 404 of a proxy, or of another server, says nothing about what was asked for. */
 static bool is_own_absence(int status, const cJSON *json)
@@ -181,7 +165,8 @@ int e2b_host_refused(const struct e2b_host *h, int status, const cJSON *json, st
     enum err_code code = is_own_absence(status, json) ? ERR_GONE
                          : status == 400              ? ERR_INVALID
                                                       : ERR_ENGINE;
-    quote_words(h, json, body, words);
+    const char *message = json_get_str(json, "message");
+    e2b_words(&h->secrets, message != NULL ? view_of(message) : body, words, sizeof(words));
     return err_set(err, code, "%s: %s says: %s%s(HTTP status %d of %.100s)", h->url, h->what, words,
                    words[0] != '\0' ? " " : "", status, what);
 }
@@ -301,11 +286,6 @@ static void send_e2b_call(struct e2b_call *c)
         .once = c->once,
     };
     c->http = http_send(c->host->http, &http, on_e2b_reply, c);
-}
-
-static char *copy_or_none(const char *text)
-{
-    return text != NULL ? alloc_strdup(text) : NULL;
 }
 
 struct e2b_call *e2b_host_call(struct e2b_host *h, const struct e2b_request *request,

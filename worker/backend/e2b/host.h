@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "common/io/http_client.h"
+#include "worker/backend/e2b/words.h"
 #include "worker/backend/task.h"
 
 #define E2B_CALL_MS     15000
@@ -48,10 +49,9 @@ struct e2b_request {
     const char *old_path, *old_json;
 };
 
-/* `what` is for errors: "the service", "the sandbox's daemon" (static). `secret` is taken out of
- * whatever is quoted; NULL: none (copied). `tasks` must be closed before the host. -ERR_CONFIG,
- * -ERR_ENGINE. */
-int e2b_host_create(struct tasks *tasks, const char *what, const char *url, const char *secret,
+/* `what` is for errors: "the service", "the sandbox's daemon" (static). `key` is taken out of
+ * whatever is quoted (copied). `tasks` must be closed before the host. -ERR_CONFIG, -ERR_ENGINE. */
+int e2b_host_create(struct tasks *tasks, const char *what, const char *url, const char *key,
                     struct e2b_host **ret, struct err *err) WARN_UNUSED;
 
 /* Drops all calls. */
@@ -59,7 +59,10 @@ void e2b_host_close(struct e2b_host *h, void (*closed)(void *arg), void *arg);
 
 /* Sets the n-th header of all requests from now on (copied); NULL: none. */
 void e2b_host_header(struct e2b_host *h, size_t n, const char *line);
-void e2b_host_secret(struct e2b_host *h, const char *secret);
+
+/* Another secret that is taken out (copied); NULL: none. */
+void e2b_host_token(struct e2b_host *h, const char *token);
+const struct e2b_secrets *e2b_host_secrets(const struct e2b_host *h);
 
 struct tasks *e2b_host_tasks(const struct e2b_host *h);
 const char *e2b_host_url(const struct e2b_host *h);

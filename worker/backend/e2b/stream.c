@@ -119,7 +119,8 @@ static void break_stream(struct e2b_stream *s, int status, const struct err *cau
     struct err err = ERR_INIT;
     e2b_stream_fn done = s->done;
     void *arg = s->arg;
-    const char *words = relayed_words(&s->relay);
+    char words[RELAYED_WORDS_MAX];
+    e2b_words(e2b_host_secrets(s->envd), view_of(relayed_words(&s->relay)), words, sizeof(words));
     err_ignore(err_set(&err, cause->code == ERR_TIMEOUT ? ERR_TIMEOUT : ERR_ENGINE,
                        "no stream to the agent: %.300s%s%s", cause->text,
                        words[0] != '\0' ? ": " : "", words));
@@ -184,7 +185,9 @@ static void on_relay_output(void *arg, bool is_stderr, struct view data)
     if (is_stderr) {
         relayed_keep(&s->relay, data);
         if (s->state == STREAM_JOINED && data.len > 0) {
-            log_info("sandbox's relay: %.*s", (int)(data.len < 400 ? data.len : 400), data.data);
+            char words[RELAYED_WORDS_MAX];
+            e2b_words(e2b_host_secrets(s->envd), data, words, sizeof(words));
+            log_info("sandbox's relay: %s", words);
         }
         return;
     }

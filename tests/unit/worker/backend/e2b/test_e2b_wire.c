@@ -1,6 +1,6 @@
 /*
- * What goes to the service and what comes from it, without a network: envelopes, events, sandboxes,
- * and the command that starts the agent.
+ * What goes to the service and what comes from it, without a network: envelopes, events, words,
+ * sandboxes, and the command that starts the agent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +18,10 @@
 #include "worker/backend/e2b/envelope.h"
 #include "worker/backend/e2b/event.h"
 #include "worker/backend/json_build.h"
+
+static char key[] = "e2b_5ecre7";
+static char token[] = "70ken5";
+static const struct e2b_secrets secrets = {.key = key, .token = token};
 
 static void an_envelope_is_read_when_it_is_whole(void **state)
 {
@@ -48,7 +52,7 @@ static int read_event(const char *text, struct buf *data, struct e2b_event *ret)
 {
     struct err err = ERR_INIT;
     data->len = 0;
-    int rc = e2b_event_read(view_of(text), data, ret, &err);
+    int rc = e2b_event_read(view_of(text), &secrets, data, ret, &err);
     assert_true(rc == 0 || err.text[0] != '\0');
     return rc;
 }
@@ -85,16 +89,50 @@ static void the_end_of_a_stream_says_why(void **state)
 {
     (void)state;
     struct err err = ERR_INIT;
-    assert_int_equal(e2b_event_last(view_of("{}"), &err), -ERR_GONE);
+    assert_int_equal(e2b_event_last(view_of("{}"), &secrets, &err), -ERR_GONE);
     assert_int_equal(
-        e2b_event_last(view_of("{\"error\":{\"code\":\"not_found\",\"message\":\"no\"}}"), &err),
+        e2b_event_last(view_of("{\"error\":{\"code\":\"not_found\",\"message\":\"no\"}}"), &secrets,
+                       &err),
         -ERR_GONE);
     assert_int_equal(
         e2b_event_last(view_of("{\"error\":{\"code\":\"unavailable\",\"message\":\"a\\nb\"}}"),
-                       &err),
+                       &secrets, &err),
         -ERR_ENGINE);
     assert_string_equal(err.text, "the sandbox's daemon says: unavailable: a b");
-    assert_int_equal(e2b_event_last(view_of("{"), &err), -ERR_PROTOCOL);
+    assert_int_equal(e2b_event_last(view_of("{"), &secrets, &err), -ERR_PROTOCOL);
+}
+
+static void words_for_people_have_no_secrets(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *said, *words;
+    } rows[] = {
+        {"", ""},
+        {" a\tb\n\x7f", " a b"},
+        {"e2b_5ecre7 of 70ken5", "(key) of (key)"},
+        {"e2b_e2b_5ecre7e2b_5ecre7", "e2b_(key)(key)"},
+        {"cut e2b_5ec", "cut (key)"},
+        {"e2b_5econd", "e2b_5econd"},
+        {"cut \xc3", "cut"},
+        {"0123456789 e2b_5ecre7", "0123456789 (key)"},
+    };
+    char words[24];
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        e2b_words(&secrets, view_of(rows[i].said), words, sizeof(words));
+        assert_string_equal(words, rows[i].words);
+    }
+    CLEANUP_BUF struct buf data;
+    struct e2b_event e;
+    struct err err = ERR_INIT;
+    buf_init(&data, 64);
+    assert_int_equal(read_event("{\"event\":{\"end\":{\"error\":\"no 70ken5\"}}}", &data, &e), 0);
+    assert_string_equal(e.words, "no (key)");
+    assert_int_equal(
+        e2b_event_last(view_of("{\"error\":{\"code\":\"internal\",\"message\":\"70ken5?\"}}"),
+                       &secrets, &err),
+        -ERR_ENGINE);
+    assert_string_equal(err.text, "the sandbox's daemon says: internal: (key)?");
 }
 
 static void versions_are_compared_as_numbers(void **state)
@@ -183,6 +221,7 @@ int main(void)
         cmocka_unit_test(an_envelope_is_read_when_it_is_whole),
         cmocka_unit_test(events_are_read_by_what_is_in_them),
         cmocka_unit_test(the_end_of_a_stream_says_why),
+        cmocka_unit_test(words_for_people_have_no_secrets),
         cmocka_unit_test(versions_are_compared_as_numbers),
         cmocka_unit_test(the_agent_gets_its_limits_and_code_its_environment),
         cmocka_unit_test(the_agent_is_found_among_the_processes_of_its_sandbox),
