@@ -4,6 +4,12 @@
  * Only one context receives at a time, and the next one begins after the event of the one before is
  * queued. Otherwise two of nng's threads could swap two requests.
  *
+ * nng runs each callback on a thread that it wakes for it. So most answers are sent without one:
+ * nng takes the message away from an operation as soon as it sends it, which is at once unless an
+ * earlier answer is still under way. Only one answer at a time waits like that, and only while a
+ * context receives; any other is sent with a callback. So whenever nothing receives, a request is
+ * unanswered or a callback is to come, and each of them begins the next receive.
+ *
  * When the link of a request is lost, its answer has no receiver. So its context is freed at once,
  * and the owner keeps a request without a context. A client that dies and reconnects any number of
  * times finds all contexts free.
@@ -53,7 +59,8 @@ struct context {
     struct ipc_event event; /* first */
     struct ipc_server *server;
     nng_ctx ctx;
-    nng_aio *aio;
+    nng_aio *aio;             /* receives, and sends with a callback */
+    nng_aio *quiet_aio;       /* sends without one; its message is NULL once nng sends it */
     enum context_phase phase; /* written only by the thread that holds the context */
     struct context *next_idle;
 };
@@ -82,6 +89,7 @@ struct ipc_server {
 
     /* Under the lock. */
     struct context *idle;
+    struct context *waiting; /* its answer is with nng, without a callback */
     bool receiving;
     bool stopped;   /* the socket is being closed */
     size_t active;  /* contexts in use by nng or with a queued event */
@@ -113,10 +121,28 @@ static void on_server_pipe(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
+/* Needs the lock. Marks a context that neither nng nor the loop uses. */
+static void make_idle(struct ipc_server *s, struct context *c)
+{
+    c->next_idle = s->idle;
+    s->idle = c;
+}
+
+/* Needs the lock. A context whose answer nng sends is free again. */
+static void check_waiting(struct ipc_server *s)
+{
+    struct context *c = s->waiting;
+    if (c != NULL && nng_aio_get_msg(c->quiet_aio) == NULL) {
+        s->waiting = NULL;
+        make_idle(s, c);
+    }
+}
+
 /* Needs the lock. Returns the context with which the caller must call receive_request() after
  * unlocking, or NULL. */
 static struct context *next_receiver(struct ipc_server *s)
 {
+    check_waiting(s);
     struct context *c = s->idle;
     if (s->receiving || s->stopped || c == NULL) {
         return NULL;
@@ -133,13 +159,6 @@ static void receive_request(struct context *c)
     if (c != NULL) {
         nng_ctx_recv(c->ctx, c->aio); /* drops an unanswered request */
     }
-}
-
-/* Needs the lock. Marks a context that neither nng nor the loop uses. */
-static void make_idle(struct ipc_server *s, struct context *c)
-{
-    c->next_idle = s->idle;
-    s->idle = c;
 }
 
 static struct ipc_request *request_create(struct ipc_server *s, struct context *c)
@@ -313,6 +332,11 @@ static void server_finish(struct ipc_endpoint *ep)
             nng_msg_free(unread);
         }
         nng_aio_free(c->aio);
+        nng_msg *unsent = c->quiet_aio != NULL ? nng_aio_get_msg(c->quiet_aio) : NULL;
+        if (unsent != NULL) {
+            nng_msg_free(unsent);
+        }
+        nng_aio_free(c->quiet_aio);
     }
     free(s->contexts);
     while (s->requests != NULL) {
@@ -348,6 +372,7 @@ static void server_end_link(struct ipc_endpoint *ep)
     }
     for (size_t i = 0; i < s->context_count; i++) {
         nng_aio_stop(s->contexts[i].aio); /* waits for its callback, which wakes the loop */
+        nng_aio_stop(s->contexts[i].quiet_aio);
     }
 }
 
@@ -389,11 +414,16 @@ int ipc_server_open(uv_loop_t *loop, const char *path, size_t contexts, size_t m
         if (rv == 0) {
             rv = nng_aio_alloc(&c->aio, on_context_aio, c);
         }
+        if (rv == 0) {
+            rv = nng_aio_alloc(&c->quiet_aio, NULL, NULL);
+        }
         if (rv != 0) {
+            nng_aio_free(c->aio);
             break;
         }
         s->context_count++;
         nng_aio_set_timeout(c->aio, NNG_DURATION_INFINITE);
+        nng_aio_set_timeout(c->quiet_aio, NNG_DURATION_INFINITE);
         make_idle(s, c);
     }
     if (rv != 0 ||
@@ -440,10 +470,21 @@ void ipc_reply(struct ipc_request *r, const void *data, size_t len)
     }
     nng_msg *msg;
     bool failed = nng_msg_alloc(&msg, len) != 0;
+    if (!failed) {
+        if (len > 0) {
+            memcpy(nng_msg_body(msg), data, len);
+        }
+        nng_aio_wait(c->quiet_aio); /* its last answer may be sent in this very moment */
+        nng_aio_set_msg(c->quiet_aio, msg);
+    }
     ipc_endpoint_lock(&s->ep);
     nng_pipe pipe = {(uint32_t)s->ep.pipe};
+    check_waiting(s);
+    bool quiet = !failed && s->receiving && s->waiting == NULL;
     if (failed) {
         make_idle(s, c);
+    } else if (quiet) {
+        s->waiting = c;
     } else {
         s->active++;
         s->sending++;
@@ -454,10 +495,10 @@ void ipc_reply(struct ipc_request *r, const void *data, size_t len)
     if (failed) {
         /* Without an answer the client would wait; it can handle a lost link. */
         nng_pipe_close(pipe);
+    } else if (quiet) {
+        nng_ctx_send(c->ctx, c->quiet_aio);
     } else {
-        if (len > 0) {
-            memcpy(nng_msg_body(msg), data, len);
-        }
+        nng_aio_set_msg(c->quiet_aio, NULL);
         nng_aio_set_msg(c->aio, msg);
         nng_ctx_send(c->ctx, c->aio);
     }
@@ -470,7 +511,8 @@ static void on_flush(uv_timer_t *timer)
     uint64_t now = clock_ms();
     ipc_endpoint_lock(&s->ep);
     bool linked = s->ep.pipe != 0;
-    bool sending = s->sending > 0;
+    check_waiting(s);
+    bool sending = s->sending > 0 || s->waiting != NULL;
     ipc_endpoint_unlock(&s->ep, false);
     int unread = unix_link_unread(s->ep.path, false);
     bool wait = sending || unread > 0 || (unread < 0 && now < s->flush_blind_ms);

@@ -283,6 +283,43 @@ static void slow_answers_hold_up_nobody_until_all_contexts_are_taken(void **stat
     }
 }
 
+/* Several answers at once, each larger than the socket's buffer: the first is being sent, the
+ * second waits without a callback, the third with one. */
+static void answers_that_queue_up_all_arrive_and_their_contexts_serve_again(void **state)
+{
+    struct bench *b = *state;
+    struct reply r[CONTEXTS], small;
+    char *large = alloc_array(MAX_BYTES, 1);
+    open_client(b);
+    open_server(b);
+    for (unsigned round = 0; round < 50; round++) {
+        unsigned kept = round % CONTEXTS + 1;
+        b->hold = true;
+        b->held_count = 0;
+        for (unsigned i = 0; i < kept; i++) {
+            ask(b, &r[i], b->seen + i, sizeof(i), 0);
+        }
+        while (b->held_count < kept) {
+            idle(b, 1);
+        }
+        b->hold = false;
+        for (unsigned i = 0; i < kept; i++) {
+            ipc_reply(b->held[i], large, MAX_BYTES);
+        }
+        for (unsigned i = 0; i < 2 * CONTEXTS; i++) {
+            ask(b, &small, b->seen, sizeof(i), 0);
+            wait_flag(b, &small.done, "a reply behind the large ones");
+            assert_int_equal(small.rc, 0);
+        }
+        for (unsigned i = 0; i < kept; i++) {
+            wait_flag(b, &r[i].done, "a large reply");
+            assert_int_equal(r[i].len, MAX_BYTES);
+        }
+    }
+    assert_true(b->in_order);
+    free(large);
+}
+
 static void no_answer_in_time_is_a_timeout_and_the_link_goes_on(void **state)
 {
     struct bench *b = *state;
@@ -666,6 +703,7 @@ int main(void)
         CASE(a_request_of_any_size_comes_back_whole),
         CASE(requests_arrive_in_the_order_in_which_they_were_made),
         CASE(slow_answers_hold_up_nobody_until_all_contexts_are_taken),
+        CASE(answers_that_queue_up_all_arrive_and_their_contexts_serve_again),
         CASE(no_answer_in_time_is_a_timeout_and_the_link_goes_on),
         CASE(a_request_waits_for_a_link_within_its_timeout),
         CASE(a_lost_link_ends_what_was_sent_and_the_next_peer_is_served),
