@@ -414,7 +414,7 @@ static void a_process_is_known_by_its_start(void **state)
 /* What the program that sets limits is told about inotify on such a host. */
 static const char *told_limits(struct bench *b, uint64_t instances, uint64_t watches)
 {
-    const struct backend_spec spec = {.agent_path = tree_path(&b->tree, "/agent")};
+    const struct backend_spec spec = {.agent_path = tree_agent(&b->tree)};
     const struct oci_mode mode = {.userns = OCI_USERNS_RANGE};
     const struct oci_host host = {.inotify_instances = instances, .inotify_watches = watches};
     b->calls = 0;

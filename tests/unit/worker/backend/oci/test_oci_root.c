@@ -66,7 +66,7 @@ static int compose(struct fixture *f, const char *image)
 {
     oci_root_finish(&f->root);
     return oci_root_compose(f->host.root, tree_path(&f->work, "/shared"), image,
-                            tree_path(&f->work, "/agent"), &f->reach, &f->root, f->hint, &f->err);
+                            tree_agent(&f->work), &f->reach, &f->root, f->hint, &f->err);
 }
 
 static char *content(const struct fixture *f, const char *path)
@@ -121,7 +121,7 @@ static void the_host_gives_usr_and_little_else(void **state)
     snprintf(full, sizeof(full), "%s/bin", f->root.path);
     assert_true(readlink(full, target, sizeof(target) - 1) > 0);
     assert_string_equal(target, "usr/bin");
-    assert_string_equal(bind_at(f, OCI_ROOT_AGENT).source, tree_path(&f->work, "/agent"));
+    assert_string_equal(bind_at(f, OCI_ROOT_AGENT).source, tree_agent(&f->work));
     assert_int_equal(f->root.bind_count, 3);
 
     assert_false(has(f, "/home/ann"));
@@ -342,7 +342,7 @@ static void failures_leave_nothing(void **state)
     struct fixture *f = *state;
     struct oci_root root;
     assert_int_equal(oci_root_compose(f->host.root, tree_path(&f->work, "/absent"), "",
-                                      tree_path(&f->work, "/agent"), NULL, &root, f->hint, &f->err),
+                                      tree_agent(&f->work), NULL, &root, f->hint, &f->err),
                      -ERR_IO);
     oci_root_finish(&root);
     assert_int_equal(oci_root_compose(f->host.root, tree_path(&f->work, "/shared"), "",

@@ -26,6 +26,7 @@ void tree_init(struct tree *t)
     const char *tmp = getenv("TMPDIR");
     snprintf(t->root, sizeof(t->root), "%s/cloister-tree-XXXXXX", tmp != NULL ? tmp : "/tmp");
     must(mkdtemp(t->root) != NULL, "mkdtemp");
+    snprintf(t->agent, sizeof(t->agent), "%s/agent", t->root);
 }
 
 void tree_finish(struct tree *t)
@@ -41,6 +42,11 @@ const char *tree_path(const struct tree *t, const char *path)
     char *out = slots[next++ % 8];
     snprintf(out, sizeof(slots[0]), "%s%s", t->root, path);
     return out;
+}
+
+const char *tree_agent(const struct tree *t)
+{
+    return t->agent;
 }
 
 void tree_dir(const struct tree *t, const char *path)

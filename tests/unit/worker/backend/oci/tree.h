@@ -8,6 +8,7 @@
 
 struct tree {
     char root[PATH_MAX];
+    char agent[PATH_MAX + 16]; /* see tree_agent() */
 };
 
 void tree_init(struct tree *t);
@@ -20,6 +21,9 @@ void tree_link(const struct tree *t, const char *path, const char *target);
 
 /* Absolute path of a file inside; valid until the eighth later call. */
 const char *tree_path(const struct tree *t, const char *path);
+
+/* Where tests put the file that is the agent for them; valid as long as the tree. */
+const char *tree_agent(const struct tree *t);
 
 /* Content of any file (free); NULL if it cannot be read. */
 char *tree_read(const char *path);
