@@ -368,7 +368,7 @@ static int collect(struct agent *a)
 
 static bool is_keeper(const struct agent *a, pid_t pid)
 {
-    bool any = false;
+    bool any = programs_have_keeper(&a->programs, pid);
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         any = any || a->interps[i].keeper.pid == pid;
     }
@@ -408,7 +408,8 @@ static void reap_children(struct agent *a)
         }
         /* a keeper exits by itself; if it was killed, its interpreter's processes are now our
          * children */
-        bool may_be_keeper = !known && (!a->has_orphans || is_keeper(a, pid));
+        bool orphans = a->has_orphans || a->programs.has_orphans;
+        bool may_be_keeper = !known && (!orphans || is_keeper(a, pid));
         strays = strays || (may_be_keeper && WIFSIGNALED(status));
     }
     if (!strays) {

@@ -456,6 +456,15 @@ bool programs_reaped(struct programs *ps, struct op_table *t, pid_t pid)
     return false;
 }
 
+bool programs_have_keeper(const struct programs *ps, pid_t pid)
+{
+    bool any = false;
+    for (size_t i = 0; i < LIMIT_PROGRAMS; i++) {
+        any = any || ps->places[i].keeper.pid == pid;
+    }
+    return any;
+}
+
 size_t programs_children(const struct programs *ps, pid_t *ret)
 {
     size_t n = 0;
@@ -513,6 +522,7 @@ static void handle_one(struct programs *ps, struct program *p, const struct poll
     }
     if (poll_set_got(set, p->slot_status) != 0) {
         keeper_read(&p->keeper);
+        ps->has_orphans = ps->has_orphans || p->keeper.leaves_orphans;
     }
     if (p->keeper.ended) {
         step_ended(ps, p, t);

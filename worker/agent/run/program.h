@@ -45,6 +45,7 @@ struct program {
 struct programs {
     const struct spawn_config *spawn;
     bool last_resort; /* see killtree.h */
+    bool has_orphans; /* keepers leave us those of programs (keeper.h) */
     struct runners runners;
     struct program places[LIMIT_PROGRAMS];
 };
@@ -73,6 +74,9 @@ void programs_handle(struct programs *p, const struct poll_set *set, struct op_t
 
 /* A child was reaped: true if it was one of ours. */
 bool programs_reaped(struct programs *p, struct op_table *t, pid_t pid);
+
+/* True for the keeper of a run. */
+bool programs_have_keeper(const struct programs *p, pid_t pid);
 
 /* Our children, for killtree_strays(): at most 2 * LIMIT_PROGRAMS, returns how many. */
 size_t programs_children(const struct programs *p, pid_t *ret);
