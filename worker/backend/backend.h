@@ -53,6 +53,12 @@ static inline bool backend_limits_io(const struct backend_limits *l)
     return l->io_read_bytes > 0 || l->io_write_bytes > 0 || l->io_ops > 0;
 }
 
+/* Writes among them, which some kernels limit only where they go past the cache. */
+static inline bool backend_limits_writes(const struct backend_limits *l)
+{
+    return l->io_write_bytes > 0 || l->io_ops > 0;
+}
+
 /* A file or directory of this host that an installer sees read-only: mounted, or copied at
  * creation. Sandboxes have none. A file must be in a directory below the root, whose other content
  * may be hidden. */

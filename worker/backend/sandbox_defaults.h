@@ -62,6 +62,11 @@ uint64_t sandbox_sockets(uint64_t memory_bytes);
 #define SANDBOX_SYSCTL_MAX 40
 const char *sandbox_sysctl(size_t i, uint64_t memory_bytes, char ret_value[SANDBOX_SYSCTL_MAX]);
 
+/* Where control groups of version 1 limit what is written to disks. */
+#define SANDBOX_NOTE_IO_WRITES                                                                     \
+    "io writes: cgroups of version 1 limit those that go by the cache, as nearly all do, for "     \
+    "nobody"
+
 struct sandbox_env {
     bool path;    /* PATH is one of the defaults; false where the image says it */
     bool network; /* there is one */

@@ -644,9 +644,8 @@ size_t docker_spec_unapplied_asked(const struct docker_engine *engine,
                 engine->rootless || engine->cgroup_none
                     ? "io: this engine cannot limit reads and writes"
                     : "io: which disk of the engine's host has its files is not known");
-        } else if (engine->cgroup_v1 && spec->limits.io_write_bytes + spec->limits.io_ops > 0) {
-            texts[count++] = alloc_strdup("io writes: cgroups of version 1 limit those that go by "
-                                          "the cache, as nearly all do, for nobody");
+        } else if (engine->cgroup_v1 && backend_limits_writes(&spec->limits)) {
+            texts[count++] = alloc_strdup(SANDBOX_NOTE_IO_WRITES);
         }
     }
     return count;

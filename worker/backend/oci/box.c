@@ -160,6 +160,17 @@ int oci_box_add_note(const struct oci_box *box, struct view lines, struct err *e
                : rc;
 }
 
+static bool has_note(const struct oci_notes *notes, const char *text, size_t len)
+{
+    len = len < OCI_NOTE_MAX ? len : OCI_NOTE_MAX - 1; /* notes are cut there */
+    for (size_t i = 0; i < notes->count; i++) {
+        if (strlen(notes->text[i]) == len && memcmp(notes->text[i], text, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void oci_box_notes(const struct oci_box *box, struct oci_notes *notes)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/" OCI_NOTES_NAME, box->bundle);
@@ -171,7 +182,9 @@ void oci_box_notes(const struct oci_box *box, struct oci_notes *notes)
     }
     for (const char *line = buf_cstr(&text); *line != '\0'; line += line[0] == '\n') {
         size_t len = strcspn(line, "\n");
-        oci_notes_add(notes, "%.*s", (int)len, line);
+        if (!has_note(notes, line, len)) {
+            oci_notes_add(notes, "%.*s", (int)len, line);
+        }
         line += len;
     }
 }

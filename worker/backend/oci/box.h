@@ -44,7 +44,8 @@ int oci_box_read_pid(const struct oci_box *box, int *ret_pid, struct err *err) W
  * those there are. */
 int oci_box_add_note(const struct oci_box *box, struct view lines, struct err *err) WARN_UNUSED;
 
-/* Appends what was written down; usually nothing. */
+/* Appends what was written down and is not there yet: a probe finds some of it as well, and other
+ * limits write again. Usually nothing. */
 void oci_box_notes(const struct oci_box *box, struct oci_notes *notes);
 
 /* True if the runtime may know the container. */

@@ -182,7 +182,8 @@ static int settle_oci_create(struct oci_create *c)
     if (rc == 0) {
         note_oci_first(c);
         rc = oci_limits_sockets(&c->box, &c->request.spec, &c->mode, &c->host, pid, &c->err);
-        rc = rc < 0 ? rc : oci_io_limit(&c->box, &c->request.spec, &c->host, pid, &c->err);
+        rc =
+            rc < 0 ? rc : oci_io_limit(&c->box, &c->request.spec, &c->mode, &c->host, pid, &c->err);
     }
     return rc;
 }
@@ -253,13 +254,14 @@ static void connect_network(struct oci_create *c)
     c->tether[0] = -1;
 }
 
-/* What had to be left out is known only now. */
+/* What had to be left out is known only now. `result` is what came of setting the limits of the
+ * namespaces; NULL: there was none to set. */
 static int settle_limits(struct oci_create *c, const struct oci_exec_result *result)
 {
     if (c->cancelled) {
         return err_set(&c->err, ERR_SHUTTING_DOWN, "closed while it was being created");
     }
-    int rc = oci_limits_keep(&c->box, result, &c->err);
+    int rc = result != NULL ? oci_limits_keep(&c->box, result, &c->err) : 0;
     if (rc == 0) {
         oci_box_notes(&c->box, &c->notes);
         rc = refuse_notes(c);
@@ -267,10 +269,8 @@ static int settle_limits(struct oci_create *c, const struct oci_exec_result *res
     return rc;
 }
 
-static void on_limited(void *arg, const struct oci_exec_result *result)
+static void settle_and_connect(struct oci_create *c, const struct oci_exec_result *result)
 {
-    struct oci_create *c = arg;
-    c->exec = NULL;
     if (settle_limits(c, result) == 0) {
         connect_network(c);
     } else {
@@ -278,11 +278,18 @@ static void on_limited(void *arg, const struct oci_exec_result *result)
     }
 }
 
+static void on_limited(void *arg, const struct oci_exec_result *result)
+{
+    struct oci_create *c = arg;
+    c->exec = NULL;
+    settle_and_connect(c, result);
+}
+
 /* A kernel of the sandbox's own shares no namespace with anybody. */
 static void limit_namespaces(struct oci_create *c)
 {
     if (c->mode.own_kernel) {
-        connect_network(c);
+        settle_and_connect(c, NULL);
     } else {
         c->exec = oci_limits_start(c->tasks, &c->request.spec, &c->mode, &c->host, c->record.pid,
                                    on_limited, c);
@@ -491,6 +498,7 @@ static void begin_oci_create(void *arg)
         oci_mode_unapplied(&c->mode, c->host.swap_active, "", &c->notes);
         oci_host_unapplied(&c->host, &c->notes);
         oci_packages_note(c->request.spec.packages_bytes, &c->notes);
+        oci_io_unapplied(&c->request.spec, &c->mode, &c->host, &c->notes);
         try_launch(c);
     } else {
         c->probe = oci_probe_start(c->tasks, &c->request.spec, on_runtime_probed, c);

@@ -103,7 +103,9 @@ int oci_limits_sockets(const struct oci_box *box, const struct backend_spec *spe
         return 0;
     }
     if (!oci_cgroup_find("", &host->cgroup, pid, box->container, &dirs) || dirs.memory[0] == '\0') {
-        err_ignore(err_set(&why, ERR_IO, "its cgroup was not found"));
+        err_ignore(err_set(&why, ERR_IO,
+                           "the runtime has put the sandbox into no control group of its own that "
+                           "limits memory"));
     } else if (oci_cgroup_limit_sockets(&dirs, sandbox_sockets(spec->limits.memory_bytes), &why) ==
                0) {
         return 0;
@@ -139,9 +141,11 @@ static void add_disk(struct oci_disks *d, const char *name)
             return;
         }
     }
-    if (d->count < OCI_DISKS_MAX) {
-        snprintf(d->names[d->count++], OCI_DISK_NAME, "%s", name);
+    if (d->count == OCI_DISKS_MAX) {
+        d->more = true;
+        return;
     }
+    snprintf(d->names[d->count++], OCI_DISK_NAME, "%s", name);
 }
 
 /* Finds the whole disk of a device: a partition is a directory in that of its disk. */
@@ -213,15 +217,16 @@ void oci_disks_find(const char *fs_root, const struct backend_spec *spec, struct
     }
 }
 
-void oci_io_unapplied(const struct backend_spec *spec, const struct oci_host *host,
-                      struct oci_notes *notes)
+void oci_io_unapplied(const struct backend_spec *spec, const struct oci_mode *mode,
+                      const struct oci_host *host, struct oci_notes *notes)
 {
     const struct oci_cgroup_host *c = &host->cgroup;
     if (!backend_limits_io(&spec->limits)) {
         return;
     }
-    if (!c->groups.io && !c->scopes.io) {
-        oci_notes_add(notes, "io: no control group of this host limits reads and writes");
+    if (!oci_controllers_of(c, mode->cgroups).io) {
+        oci_notes_add(notes,
+                      "io: no control group that sandboxes get here limits reads and writes");
         return;
     }
     struct oci_disks disks;
@@ -229,37 +234,44 @@ void oci_io_unapplied(const struct backend_spec *spec, const struct oci_host *ho
     if (disks.missed[0] != '\0') {
         oci_notes_add(notes, "io: which disk has %s is not known", disks.missed);
     }
-    if (c->version == OCI_CGROUP_VERSION_1 &&
-        (spec->limits.io_write_bytes > 0 || spec->limits.io_ops > 0)) {
-        oci_notes_add(notes, "io writes: cgroups of version 1 limit those that go by the cache, as "
-                             "nearly all do, for nobody");
+    if (disks.more) {
+        oci_notes_add(notes, "io: its files are on more than %d disks; the others are not limited",
+                      OCI_DISKS_MAX);
+    }
+    if (c->version == OCI_CGROUP_VERSION_1 && backend_limits_writes(&spec->limits)) {
+        oci_notes_add(notes, SANDBOX_NOTE_IO_WRITES);
     }
 }
 
-static int limit_disks(const struct oci_disks *disks, const struct backend_limits *limits,
-                       const struct oci_cgroup_dirs *dirs, struct err *err)
+void oci_io_limit_disks(const struct oci_disks *disks, const struct backend_limits *limits,
+                        const struct oci_cgroup_dirs *dirs, struct oci_notes *notes)
 {
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < disks->count; i++) {
-        rc = oci_cgroup_limit_io(dirs, disks->names[i], limits, err);
+    if (dirs->io[0] == '\0') {
+        oci_notes_add(notes, "io: the runtime has put the sandbox into no control group of its own "
+                             "that limits reads and writes");
+        return;
     }
-    return rc;
+    for (size_t i = 0; i < disks->count; i++) {
+        struct err why = ERR_INIT;
+        if (oci_cgroup_limit_io(dirs, disks->names[i], limits, &why) < 0) {
+            oci_notes_add(notes, "io: the kernel does not take the limits of disk %s: %s",
+                          disks->names[i], why.text);
+        }
+    }
 }
 
 int oci_io_limit(const struct oci_box *box, const struct backend_spec *spec,
-                 const struct oci_host *host, pid_t pid, struct err *err)
+                 const struct oci_mode *mode, const struct oci_host *host, pid_t pid,
+                 struct err *err)
 {
     struct oci_notes *notes = alloc_one(struct oci_notes);
-    oci_io_unapplied(spec, host, notes);
-    if (backend_limits_io(&spec->limits) && (host->cgroup.groups.io || host->cgroup.scopes.io)) {
+    oci_io_unapplied(spec, mode, host, notes);
+    if (backend_limits_io(&spec->limits) && oci_controllers_of(&host->cgroup, mode->cgroups).io) {
         struct oci_disks disks;
         struct oci_cgroup_dirs dirs;
-        struct err why = ERR_INIT;
         oci_disks_find("", spec, &disks);
-        if (!oci_cgroup_find("", &host->cgroup, pid, box->container, &dirs) ||
-            limit_disks(&disks, &spec->limits, &dirs, &why) < 0) {
-            oci_notes_add(notes, "io: the kernel does not take the limits: %s", why.text);
-        }
+        (void)oci_cgroup_find("", &host->cgroup, pid, box->container, &dirs); /* else they are "" */
+        oci_io_limit_disks(&disks, &spec->limits, &dirs, notes);
     }
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < notes->count; i++) {

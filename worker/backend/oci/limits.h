@@ -37,6 +37,7 @@ int oci_limits_keep(const struct oci_box *box, const struct oci_exec_result *res
 struct oci_disks {
     char names[OCI_DISKS_MAX][OCI_DISK_NAME];
     size_t count;
+    bool more;        /* than there are places for */
     char missed[128]; /* a path whose disk is not known, or "" */
 };
 
@@ -45,12 +46,18 @@ struct oci_disks {
 void oci_disks_find(const char *fs_root, const struct backend_spec *spec, struct oci_disks *ret);
 
 /* Appends what this host does not apply of the limits, if there are any. */
-void oci_io_unapplied(const struct backend_spec *spec, const struct oci_host *host,
-                      struct oci_notes *notes);
+void oci_io_unapplied(const struct backend_spec *spec, const struct oci_mode *mode,
+                      const struct oci_host *host, struct oci_notes *notes);
+
+/* Appends why no limit holds for some or all of the disks, having set the others. Without a group
+ * (dirs->io "") there is none to write to. */
+void oci_io_limit_disks(const struct oci_disks *disks, const struct backend_limits *limits,
+                        const struct oci_cgroup_dirs *dirs, struct oci_notes *notes);
 
 /* Sets the limits for the control group of a container's first process. What the kernel does not
  * take is written down (oci_box_add_note()). */
 int oci_io_limit(const struct oci_box *box, const struct backend_spec *spec,
-                 const struct oci_host *host, pid_t pid, struct err *err) WARN_UNUSED;
+                 const struct oci_mode *mode, const struct oci_host *host, pid_t pid,
+                 struct err *err) WARN_UNUSED;
 
 #endif

@@ -95,19 +95,6 @@ static const enum oci_cgroups *makers_of(const struct oci_host *host)
     return host->systemd && host->cgroup.version == OCI_CGROUP_VERSION_2 ? its : ours;
 }
 
-static struct oci_controllers controllers_of(const struct oci_cgroup_host *host,
-                                             enum oci_cgroups by)
-{
-    switch (by) {
-    case OCI_CGROUPS_FS:
-        return host->groups;
-    case OCI_CGROUPS_SYSTEMD:
-        return host->scopes;
-    default:
-        return (struct oci_controllers){.memory = false};
-    }
-}
-
 size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LADDER_MAX])
 {
     const struct oci_cgroup_host *c = &host->cgroup;
@@ -128,7 +115,7 @@ size_t oci_ladder(const struct oci_host *host, struct oci_mode ret_modes[OCI_LAD
                     (g == OCI_CGROUPS_SYSTEMD && !host->systemd)) {
                     continue;
                 }
-                struct oci_controllers has = controllers_of(c, g);
+                struct oci_controllers has = oci_controllers_of(c, g);
                 for (int views = 1; views >= 0; views--) {
                     ret_modes[n++] = (struct oci_mode){
                         .userns = (enum oci_userns)u,
@@ -192,7 +179,7 @@ static void finish_oci_probe(struct oci_probe *p)
         oci_mode_unapplied(&result.mode, p->host.swap_active, p->cgroup_words, notes);
         oci_host_unapplied(&p->host, notes);
         oci_packages_note(p->request.spec.packages_bytes, notes);
-        oci_io_unapplied(&p->request.spec, &p->host, notes);
+        oci_io_unapplied(&p->request.spec, &result.mode, &p->host, notes);
     }
     result.notes = notes;
     result.host = &p->host;

@@ -273,6 +273,18 @@ void oci_cgroup_detect(const char *fs_root, uid_t uid, struct oci_cgroup_host *r
                          access(parent, W_OK) == 0;
 }
 
+struct oci_controllers oci_controllers_of(const struct oci_cgroup_host *host, enum oci_cgroups by)
+{
+    switch (by) {
+    case OCI_CGROUPS_FS:
+        return host->groups;
+    case OCI_CGROUPS_SYSTEMD:
+        return host->scopes;
+    default:
+        return (struct oci_controllers){.memory = false};
+    }
+}
+
 /* Directory of one hierarchy in which the process is; "" unless it is the container's. */
 static void locate(const char *fs_root, const struct oci_cgroup_host *h, const char *text,
                    const char *controller, const char *container, char *out)

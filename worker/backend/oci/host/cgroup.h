@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/mode.h"
 
 enum oci_cgroup_version {
     OCI_CGROUP_VERSION_NONE, /* no cgroup file system is mounted */
@@ -50,6 +51,9 @@ struct oci_cgroup_host {
 /* `uid` is ours: root's groups are at the top, and each user has a service manager of its own.
  * Never fails: what cannot be read counts as absent. */
 void oci_cgroup_detect(const char *fs_root, uid_t uid, struct oci_cgroup_host *ret_host);
+
+/* The controllers of groups that are made in this way. */
+struct oci_controllers oci_controllers_of(const struct oci_cgroup_host *host, enum oci_cgroups by);
 
 /* Directories with the figures of one container; "" = none. They include fs_root. */
 struct oci_cgroup_dirs {

@@ -173,6 +173,51 @@ static void strict_refuses_what_is_not_applied(void **state)
     nothing_is_left(s);
 }
 
+static size_t count_notes(const struct lab *lab, const char *begin)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < lab->unapplied_count; i++) {
+        n += strncmp(lab->unapplied[i], begin, strlen(begin)) == 0;
+    }
+    return n;
+}
+
+/* With a kernel of the sandbox's own as well, where no limits of namespaces are set. The runtime
+ * makes no control group, so nothing limits the disks. */
+static void what_the_start_shows_to_be_missing_is_told_once_and_nothing_for_strict(void **state)
+{
+    struct stage *s = *state;
+    struct lab *lab = &s->lab;
+    play(s, "[ $cmd = run ] && { mkdir -p $root/$id; (exec sleep 62 >&- 2>&-) & echo $! > "
+            "$pid_file; exit 0; }\n"
+            "[ $cmd = delete ] && rm -rf $root/$id; exit 0");
+    /* it becomes the runtime behind `devices`, and has nothing to say when it sets limits */
+    tree_file(&s->tree, "/agent",
+              "#!/bin/sh\n[ $1 = devices ] && { shift 4; exec \"$@\"; }\nexit 0\n");
+    lab->spec.agent_path = tree_agent(&s->tree);
+    lab->spec.limits.io_read_bytes = 1 << 20;
+    struct oci_mode mode;
+    assert_true(oci_mode_unpack(lab->spec.mode, &mode));
+    mode.cgroups = OCI_CGROUPS_FS;
+    mode.memory = mode.swap = mode.cpu = mode.pids = mode.hide = mode.counted = mode.views = true;
+    mode.userns = geteuid() == 0 ? OCI_USERNS_RANGE : OCI_USERNS_SINGLE;
+    for (int own = 0; own <= 1; own++) {
+        mode.own_kernel = own == 1;
+        lab->spec.mode = oci_mode_pack(&mode);
+        lab->spec.strict = false;
+        assert_int_equal(lab_create(lab), 0);
+        assert_int_equal(count_notes(lab, "io: "), 1);
+        lab_restart(lab);
+        assert_int_equal(lab_attach(lab), 0);
+        assert_int_equal(count_notes(lab, "io: "), 1);
+        assert_int_equal(lab_destroy(lab), 0);
+        lab->spec.strict = true;
+        assert_int_equal(lab_create(lab), -ERR_ENGINE);
+        assert_non_null(strstr(lab->err.text, "--strict"));
+        nothing_is_left(s);
+    }
+}
+
 static void destroy_cuts_a_creation_short(void **state)
 {
     struct stage *s = *state;
@@ -222,15 +267,14 @@ static void what_was_never_finished_is_swept_and_not_taken_over(void **state)
 {
     struct stage *s = *state;
     struct lab *lab = &s->lab;
-    char text[PATH_MAX + 256], agent[PATH_MAX], first[PATH_MAX];
+    char text[PATH_MAX + 256], first[PATH_MAX];
     snprintf(first, sizeof(first), "%s", tree_path(&s->tree, "/first"));
-    snprintf(agent, sizeof(agent), "%s", tree_path(&s->tree, "/agent"));
     snprintf(text, sizeof(text),
              "#!/bin/sh\n[ $1 = limit ] && { touch '%s/runtime/begun'; exec sleep 1; }\nexit 1\n",
              lab->dir);
     tree_file(&s->tree, "/agent", text);
     tree_file(&s->tree, "/first", "while :; do sleep 0.1; done\n");
-    lab->spec.agent_path = agent;
+    lab->spec.agent_path = tree_agent(&s->tree);
     snprintf(text, sizeof(text),
              "[ $cmd = run ] && { mkdir -p $root/$id; sh '%s' >&- 2>&- & echo $! > $pid_file; }\n"
              "[ $cmd = delete ] && rm -rf $root/$id; exit 0",
@@ -393,6 +437,7 @@ int main(void)
         TEST(a_probe_tells_why_and_leaves_nothing),
         TEST(a_probe_walks_down_to_what_works),
         TEST(strict_refuses_what_is_not_applied),
+        TEST(what_the_start_shows_to_be_missing_is_told_once_and_nothing_for_strict),
         TEST(destroy_cuts_a_creation_short),
         TEST(an_end_wanted_by_the_creations_answer_comes_once),
         TEST(a_sweep_ends_a_runtime_at_work),

@@ -124,11 +124,12 @@ static void each_version_gets_the_limits_in_its_words(void **state)
     expect_file(t, "/group/io.max", "8:0 wbps=5");
 }
 
-static void expect_note(const struct backend_spec *spec, const struct oci_host *host,
-                        const char *begin)
+static void expect_note(const struct backend_spec *spec, enum oci_cgroups maker,
+                        const struct oci_host *host, const char *begin)
 {
     struct oci_notes notes = {.count = 0};
-    oci_io_unapplied(spec, host, &notes);
+    const struct oci_mode mode = {.cgroups = maker};
+    oci_io_unapplied(spec, &mode, host, &notes);
     if (begin == NULL) {
         assert_int_equal(notes.count, 0);
         return;
@@ -142,14 +143,75 @@ static void what_does_not_hold_is_told_only_if_it_was_asked_for(void **state)
     (void)state;
     struct backend_spec spec = {.image = "", .shared_dir = "/proc"};
     struct oci_host host = {.cgroup = {.version = OCI_CGROUP_VERSION_1}};
-    expect_note(&spec, &host, NULL);
+    expect_note(&spec, OCI_CGROUPS_FS, &host, NULL);
     spec.limits.io_write_bytes = 1;
-    expect_note(&spec, &host, "io: no control group");
+    expect_note(&spec, OCI_CGROUPS_FS, &host, "io: no control group");
     host.cgroup.groups.io = true;
-    expect_note(&spec, &host, "io writes: ");
+    expect_note(&spec, OCI_CGROUPS_FS, &host, "io writes: ");
     spec.limits = (struct backend_limits){.io_read_bytes = 1};
     spec.io_device = "/dev/null";
-    expect_note(&spec, &host, "io: which disk has /dev/null");
+    expect_note(&spec, OCI_CGROUPS_FS, &host, "io: which disk has /dev/null");
+}
+
+static void the_groups_that_a_sandbox_gets_are_asked_not_others(void **state)
+{
+    (void)state;
+    struct backend_spec spec = {.image = "", .shared_dir = "/proc", .limits = {.io_ops = 1}};
+    struct oci_host host = {.cgroup = {.version = OCI_CGROUP_VERSION_2, .groups = {.io = true}}};
+    spec.io_device = "/dev/null";
+    expect_note(&spec, OCI_CGROUPS_FS, &host, "io: which disk");
+    expect_note(&spec, OCI_CGROUPS_SYSTEMD, &host, "io: no control group");
+    expect_note(&spec, OCI_CGROUPS_NONE, &host, "io: no control group");
+    host.cgroup.groups.io = false;
+    host.cgroup.scopes.io = true;
+    expect_note(&spec, OCI_CGROUPS_FS, &host, "io: no control group");
+    expect_note(&spec, OCI_CGROUPS_SYSTEMD, &host, "io: which disk");
+}
+
+/* The kernel refuses a disk by an error of write(); here the file of its group is missing. */
+static void each_disk_is_tried_and_a_missing_group_is_told(void **state)
+{
+    struct tree *t = *state;
+    const struct backend_limits limits = {.io_read_bytes = 9};
+    const struct oci_disks disks = {.names = {"8:0", "8:16"}, .count = 2};
+    struct oci_cgroup_dirs dirs = {.unified = true};
+    struct oci_notes notes = {.count = 0};
+    oci_io_limit_disks(&disks, &limits, &dirs, &notes);
+    assert_int_equal(notes.count, 1);
+    assert_non_null(strstr(notes.text[0], "io: the runtime has put the sandbox into no control"));
+    snprintf(dirs.io, sizeof(dirs.io), "%s", tree_path(t, "/group"));
+    oci_io_limit_disks(&disks, &limits, &dirs, &notes);
+    assert_int_equal(notes.count, 3);
+    assert_non_null(strstr(notes.text[1], "disk 8:0: "));
+    assert_non_null(strstr(notes.text[2], "disk 8:16: "));
+    assert_non_null(strstr(notes.text[2], "io.max"));
+    tree_file(t, "/group/io.max", "");
+    notes.count = 0;
+    oci_io_limit_disks(&disks, &limits, &dirs, &notes);
+    assert_int_equal(notes.count, 0);
+    expect_file(t, "/group/io.max", "8:16 rbps=9"); /* a file keeps what was written last */
+}
+
+static void notes_are_told_once(void **state)
+{
+    struct tree *t = *state;
+    struct err err;
+    struct oci_box box;
+    struct oci_notes notes = {.count = 0};
+    char line[OCI_NOTE_MAX + 64], text[3 * sizeof(line)];
+    memset(line, 'x', sizeof(line) - 1); /* longer than a note may be */
+    line[sizeof(line) - 1] = '\0';
+    snprintf(text, sizeof(text), "io: a\nio: b\n%s\nio: b\n%s\n", line, line);
+    oci_box_init(&box, t->root, "abc");
+    tree_dir(t, "/bundle");
+    assert_int_equal(oci_box_add_note(&box, view_of(text), &err), 0);
+    oci_notes_add(&notes, "io: a"); /* a probe has found that already */
+    oci_box_notes(&box, &notes);
+    assert_int_equal(notes.count, 3);
+    assert_string_equal(notes.text[1], "io: b");
+    oci_box_notes(&box, &notes);
+    assert_int_equal(notes.count, 3);
+    oci_box_finish(&box);
 }
 
 int main(void)
@@ -161,6 +223,9 @@ int main(void)
         TEST(a_device_that_is_named_has_to_be_one),
         TEST(each_version_gets_the_limits_in_its_words),
         TEST(what_does_not_hold_is_told_only_if_it_was_asked_for),
+        TEST(the_groups_that_a_sandbox_gets_are_asked_not_others),
+        TEST(each_disk_is_tried_and_a_missing_group_is_told),
+        TEST(notes_are_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
