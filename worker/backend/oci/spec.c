@@ -134,7 +134,7 @@ static int add_process(cJSON *config, const struct oci_spec_input *in, struct er
     }
     json_build_string(process, "cwd", "/");
     json_build_bool(process, "noNewPrivileges", true);
-    if (in->host->apparmor) {
+    if (in->host->apparmor && !in->mode->own_kernel) { /* another kernel does not have it */
         json_build_string(process, "apparmorProfile", APPARMOR_PROFILE);
     }
 

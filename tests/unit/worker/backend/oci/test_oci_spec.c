@@ -211,6 +211,10 @@ static void a_profile_of_the_kernel_is_named(void **state)
     build(&f);
     assert_string_equal(spec_at(&f, "process.apparmorProfile")->valuestring, "cloister-sandbox");
     cJSON_Delete(f.config);
+    f.mode.own_kernel = true; /* which does not know of this host's */
+    build(&f);
+    assert_null(spec_at(&f, "process.apparmorProfile"));
+    cJSON_Delete(f.config);
 }
 
 /* Only where code of packages may write beside the programs that count. */
