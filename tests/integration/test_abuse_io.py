@@ -1,12 +1,15 @@
 """A sandbox that reads and writes the host's disk so that others wait for it: --io-read-mbps, --io-write-mbps, --io-iops.
 
-On oci the files are on a disk of this machine, in a share; where that is none that control groups limit, the cases skip."""
+On oci the files are on a disk of this machine, in a share below /var/tmp; where that is on no disk, or on
+one that control groups do not limit, the case skips."""
 
 import glob
 import os
+import shutil
 import subprocess
+import tempfile
 
-from common import ON_OCI, Server, Skip, Suite, contains, equal, mcp, needs_runtime
+from common import ON_OCI, Server, Skip, Suite, contains, equal, needs_runtime
 
 needs_runtime()
 suite = Suite()
@@ -24,6 +27,23 @@ time.monotonic() - begun
 
 def notes(box, name):
     return [note for note in box["limits"]["unapplied"] if note.startswith(f"{name}:")]
+
+
+class OnDisk:
+    """A directory on a disk of this machine, which /tmp often is not."""
+
+    def __init__(self, parent="/var/tmp"):
+        device = os.stat(parent).st_dev
+        if not os.path.exists(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"):
+            raise Skip(f"{parent} is not on a disk of this machine")
+        self.path = tempfile.mkdtemp(prefix="clotest", dir=parent)
+        os.chmod(self.path, 0o755)
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path)
 
 
 def not_in_cache(directory):
@@ -49,11 +69,9 @@ def group_files(sandbox):
 
 @suite.case("what a sandbox reads of the disk is slowed down, and its control group has each of the limits", when=ON_OCI)
 def limited():
-    directory = mcp.temporary_directory()
-    os.chmod(directory, 0o755)
-    not_in_cache(directory)
-    options = ("--io-read-mbps", "1", "--io-write-mbps", "2", "--io-iops", "1000", "--share", f"{directory}=disk")
-    with Server(*options) as server:
+    limits = ("--io-read-mbps", "1", "--io-write-mbps", "2", "--io-iops", "1000")
+    with OnDisk() as directory, Server(*limits, "--share", f"{directory}=disk") as server:
+        not_in_cache(directory)
         server.legacy()
         box = server.call("create_sandbox")
         if notes(box, "io"):
