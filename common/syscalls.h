@@ -23,6 +23,9 @@
 #ifndef CLOISTER_COMMON_SYSCALLS_H
 #define CLOISTER_COMMON_SYSCALLS_H
 
+#include <stdbool.h>
+#include <stdio.h>
+
 /* clang-format off */
 #define SYSCALLS_ALLOWED(X)                                                                        \
     X(accept) X(accept4) X(access) X(alarm) X(arch_prctl) X(bind) X(brk) X(cachestat) X(capget)    \
@@ -82,6 +85,9 @@
 /* Tracing of other processes with the same uid, for debuggers. */
 #define SYSCALLS_TRACING(X)                                                                        \
     X(process_vm_readv) X(process_vm_writev) X(ptrace)
+
+/* What the agent alone needs, to filter the others. */
+#define SYSCALLS_OF_AGENT(X) X(seccomp)
 /* clang-format on */
 
 /* Every flag of clone() that makes a namespace. CLONE_NEWTIME shares its bit with the signal number
@@ -99,5 +105,16 @@
 
 /* Families that get the error of a kernel without them, which programs can handle. */
 #define SYSCALLS_ABSENT_FAMILIES AF_PACKET, AF_CAN, AF_BLUETOOTH, AF_ALG, AF_VSOCK
+
+/* Whether a kernel that says this is its release ("6.1.0-13-amd64") lets one process answer calls
+ * of another, and give it descriptors so: Linux 5.9 or later. A filter cannot be taken back, and
+ * whether descriptors can be given shows only when somebody waits for one; so the number has to do.
+ * gVisor has none of it, and says it is older. */
+static inline bool syscalls_can_be_answered(const char *release)
+{
+    unsigned first, second;
+    return sscanf(release, "%u.%u", &first, &second) == 2 &&
+           (first > 5 || (first == 5 && second >= 9));
+}
 
 #endif

@@ -1,10 +1,11 @@
 """Memory of the kernel behind sockets: what a sandbox sends to itself and never reads. With cgroups of version 1 it is not counted as
 memory of the sandbox, so one of 512 MiB could hold gigabytes of the host's. It gets a limit of its own there; where it is counted as
-memory (version 2), the memory limit ends it."""
+memory (version 2), the memory limit ends it. Answers of netlink that nobody reads are counted nowhere; there the number of sockets is
+bounded, while lists of interfaces go on working."""
 
 import os
 
-from common import Shared, Suite, contains, equal, needs_runtime
+from common import Shared, Skip, Suite, contains, equal, needs_runtime, poll
 import mcp
 
 needs_runtime()
@@ -170,6 +171,84 @@ def udp():
 @suite.case("TCP that nobody reads holds no more than the limit, however many connections there are")
 def tcp():
     bounded("tcp")
+
+
+# Opens as many netlink sockets as it may in several processes, asks each 400 times for an interface, and reads no answer.
+NETLINK = """
+import os, socket, struct, time
+ASK = struct.pack('=IHHII', 32, 18, 1, 1, 0) + struct.pack('=BxHiII', 0, 0, 1, 0, 0)  # RTM_GETLINK of the first one
+def fill():
+    held = []
+    try:
+        while len(held) < 300:
+            held.append(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0))
+    except OSError:
+        pass
+    for one in held:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 30)
+        for _ in range(400):
+            try:
+                one.send(ASK)
+            except OSError:
+                break
+    return held
+for process in range(3):
+    if os.fork() == 0:
+        held = fill()
+        open(f'full{process}', 'w').close()
+        while not os.path.exists('go'):
+            time.sleep(0.05)
+        os._exit(0)
+for process in range(3):
+    os.wait()
+"""
+BUDGET = 64 << 20  # of all netlink sockets of a sandbox, unless eight of the largest take more
+LEAST = 8
+FEW = 64
+
+LISTED = "import socket, threading\nsorted(name for _, name in socket.if_nameindex())"
+AT_ONCE = """
+def lists(found):
+    for _ in range(20):
+        found.append(len(socket.if_nameindex()))
+found = []
+threads = [threading.Thread(target=lists, args=(found,)) for _ in range(24)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+len(found), min(found) > 0
+"""
+
+
+def netlink_of(sandbox):
+    """(sockets, bytes) of the netlink sockets in the namespace of a sandbox, as the kernel counts them."""
+    with open(f"/proc/{mcp.agents_of(sandbox)[0]}/net/netlink", encoding="ascii") as file:
+        rows = [line.split() for line in file.read().splitlines()[1:]]
+    of_processes = [row for row in rows if row[2] != "0"]
+    return len(of_processes), sum(int(row[4]) for row in of_processes)
+
+
+@suite.case("answers of netlink that nobody reads hold only so much of the kernel's memory, and interfaces can be listed before and after")
+def netlink():
+    shared.enforced("netlink")
+    if mcp.OWN_KERNEL:
+        raise Skip("a kernel of the sandbox's own has them, in the memory of the sandbox")
+    server, sandbox = shared.fresh(memory_mb=MEMORY_MB)
+    names = server.run(LISTED, sandbox_id=sandbox)["result"]
+    contains(names, "'lo'")
+    equal(server.run(AT_ONCE, sandbox_id=sandbox).get("result"), "(480, True)")
+    pending = server.start_call("execute_code", sandbox_id=sandbox, code=NETLINK, language="python")
+    poll("all have filled theirs", lambda: all(server.read_text(f"full{process}", sandbox) is not None for process in range(3)), seconds=60)
+    sockets, held = netlink_of(sandbox)
+    with open("/proc/sys/net/core/rmem_max", encoding="ascii") as file:
+        bound = max(BUDGET, LEAST * 2 * int(file.read()))
+    assert 0 < held <= bound, f"{held >> 20} MiB of the host's memory in {sockets} netlink sockets"
+    assert sockets <= FEW, f"{sockets} sockets"
+    server.call("write_file", sandbox_id=sandbox, path="go", content="")
+    equal(pending.structured()["status"], "ok")
+    # dockerd keeps one of its own in each network
+    poll("none is left", lambda: netlink_of(sandbox) <= (1, 0), found=lambda: netlink_of(sandbox))
+    equal(server.run(LISTED, sandbox_id=sandbox)["result"], names)
+    server.call("close_sandbox", sandbox_id=sandbox)
 
 
 @suite.case("servers and clients in a sandbox move as much as they like, in a small one as well")

@@ -3,6 +3,7 @@
  * errors are one line on stderr.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@
 #include "worker/agent/process/devices.h"
 #include "worker/agent/process/ids.h"
 #include "worker/agent/process/limits.h"
+#include "worker/agent/process/netlink.h"
 #include "worker/agent/process/share.h"
 #include "worker/agent/process/within.h"
 #include "worker/agent/run/userenv.h"
@@ -143,6 +145,7 @@ static int parse(int argc, char **argv, struct options *ret, struct err *err)
 static struct spawn_config spawn_of(const struct options *o)
 {
     const char *cwd = getenv(VARIABLE_CWD);
+    unsigned sockets = o->filter ? netlink_count() : 0;
     return (struct spawn_config){
         .uid = (uid_t)o->uid,
         .gid = (gid_t)o->gid,
@@ -155,6 +158,7 @@ static struct spawn_config spawn_of(const struct options *o)
         .one_stream = getenv(VARIABLE_ONE_STREAM) != NULL,
         .single_uid = o->single_uid,
         .filter = o->filter,
+        .netlink_others = sockets == UINT_MAX ? 0 : sockets,
     };
 }
 

@@ -18,6 +18,7 @@
 static const char *const allowed[] = {SYSCALLS_ALLOWED(NAME)};
 static const char *const refused[] = {SYSCALLS_REFUSED(NAME)};
 static const char *const tracers[] = {SYSCALLS_TRACING(NAME)};
+static const char *const agents[] = {SYSCALLS_OF_AGENT(NAME)};
 #undef NAME
 
 static const uint32_t personalities[] = {SYSCALLS_PERSONALITIES};
@@ -73,6 +74,7 @@ cJSON *oci_seccomp_build(bool tracing)
     cJSON *rules = json_build_array(seccomp, "syscalls");
     size_t tracer_count = sizeof(tracers) / sizeof(tracers[0]);
     add_rule(rules, allowed, sizeof(allowed) / sizeof(allowed[0]), "SCMP_ACT_ALLOW");
+    add_rule(rules, agents, sizeof(agents) / sizeof(agents[0]), "SCMP_ACT_ALLOW");
     refuse_syscalls(rules, refused, sizeof(refused) / sizeof(refused[0]), EPERM);
     if (tracing) {
         add_rule(rules, tracers, tracer_count, "SCMP_ACT_ALLOW");

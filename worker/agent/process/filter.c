@@ -16,6 +16,8 @@
  * chosen, unless RLIMIT_CORE is 1; 0 does not prevent it. So that limit stays as the agent has set
  * it. To set it succeeds without effect, since who does so wants no core file, and gets none.
  *
+ * A socket for lists of interfaces is made by the keeper, which counts them (netlink.c).
+ *
  * The kernel reads the lower half of an argument that is an int, and so does the filter: a value
  * with other bits above it is no way around.
  *
@@ -41,6 +43,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/bpf.h"
 #include "common/syscalls.h"
@@ -106,16 +109,17 @@ static void add_internet_socket(struct bpf_program *p, unsigned family)
     end_if(p, begun, BPF_ERROR(EPROTONOSUPPORT));
 }
 
-static void add_socket(struct bpf_program *p)
+static void add_socket(struct bpf_program *p, unsigned for_netlink)
 {
     unsigned short begun = begin_call(p, __NR_socket);
     bpf_answer_if(p, AF_UNIX, SECCOMP_RET_ALLOW);
     add_internet_socket(p, AF_INET);
     add_internet_socket(p, AF_INET6);
-    /* lists of interfaces and routes; not audit, netfilter, IPsec, devices, the crypto API */
+    /* lists of interfaces and routes, of which there may be only so many; not audit, netfilter,
+     * IPsec, devices, the crypto API */
     unsigned short netlink = begin_if(p, AF_NETLINK);
     bpf_load(p, lower_half(2));
-    bpf_answer_if(p, NETLINK_ROUTE, SECCOMP_RET_ALLOW);
+    bpf_answer_if(p, NETLINK_ROUTE, for_netlink);
     end_if(p, netlink, BPF_ERROR(EPROTONOSUPPORT));
     end_if(p, begun, BPF_ERROR(EAFNOSUPPORT));
 
@@ -251,7 +255,7 @@ static void add_lists(struct bpf_program *p, bool tracing)
     bpf_answer(p, unknown);
 }
 
-static void build_filter(struct bpf_program *p, bool tracing)
+static void build_filter(struct bpf_program *p, bool tracing, unsigned for_netlink)
 {
     bpf_begin(p, SECCOMP_RET_KILL_PROCESS);
 
@@ -260,16 +264,32 @@ static void build_filter(struct bpf_program *p, bool tracing)
     add_core_limit(p);
     add_prctl(p);
     add_ioctl(p);
-    add_socket(p);
+    add_socket(p, for_netlink);
     add_setsockopt(p);
 
     add_lists(p, tracing);
 }
 
-int filter_install(bool tracing, struct err *err)
+/* -1 if the kernel knows no listeners, or a filter of the container refuses to make one. */
+static int install_with_listener(bool tracing)
 {
     struct bpf_program program;
-    build_filter(&program, tracing);
+    build_filter(&program, tracing, SECCOMP_RET_USER_NOTIF);
+    struct sock_fprog wanted = {.len = program.len, .filter = program.code};
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                        &wanted);
+}
+
+int filter_install(bool tracing, int *ret_listener, struct err *err)
+{
+    if (ret_listener != NULL) {
+        *ret_listener = install_with_listener(tracing);
+        if (*ret_listener >= 0) {
+            return 0;
+        }
+    }
+    struct bpf_program program;
+    build_filter(&program, tracing, SECCOMP_RET_ALLOW);
     struct sock_fprog wanted = {.len = program.len, .filter = program.code};
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &wanted, 0, 0) < 0) {
         return err_sys(err, ERR_DENIED, errno, "cannot filter system calls");

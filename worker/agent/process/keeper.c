@@ -7,6 +7,9 @@
  * never meets processes of the old one. It waits for SIGCHLD and orders only. The end of the
  * command pipe means that the agent is gone, and is an order to kill.
  *
+ * What the program asks by its filter the keeper answers (netlink.c). It gets the filter's listener
+ * from the program over a pair of sockets.
+ *
  * The keeper reaps the interpreter, so only the keeper knows that the pid is not reused. That is
  * why the keeper sends the interrupts, too.
  */
@@ -23,6 +26,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +34,7 @@
 #include "common/fd.h"
 #include "worker/agent/process/interrupt.h"
 #include "worker/agent/process/killtree.h"
+#include "worker/agent/process/netlink.h"
 
 #define MARK_FIRST 0x60000000u /* groups above this, one for each pid, belong to nothing */
 #define FD_PARK    80 /* above all numbers that programs get; RLIMIT_NOFILE may be as low as 128 */
@@ -62,6 +67,8 @@ struct progress {
 struct keeping {
     const struct keeper_job *job;
     int command_fd, status_fd, signal_fd;
+    int asks_fd; /* where the listener comes from; -1: it has come, or there is none */
+    struct netlink netlink;
     pid_t main_pid;
     bool main_ended;
     int wait_status;
@@ -97,14 +104,20 @@ static int compare_int(const void *a, const void *b)
 }
 
 /* First moves every source above all targets, so that no target overwrites a source. Returns the
- * new number of the status pipe. */
-static int arrange_fds(const struct keeper_job *job, int status_fd)
+ * new number of the status pipe, and changes *asks_fd. */
+static int arrange_fds(const struct keeper_job *job, int status_fd, int *asks_fd)
 {
     int parked[KEEPER_FDS_MAX];
-    int keep[KEEPER_FDS_MAX + 1];
+    int keep[KEEPER_FDS_MAX + 2];
     int status = fcntl(status_fd, F_DUPFD_CLOEXEC, FD_PARK);
     if (status < 0) {
         give_up(status_fd, errno, "arrange descriptors");
+    }
+    if (*asks_fd >= 0) {
+        *asks_fd = fcntl(*asks_fd, F_DUPFD_CLOEXEC, FD_PARK);
+        if (*asks_fd < 0) {
+            give_up(status, errno, "arrange descriptors");
+        }
     }
     for (size_t i = 0; i < job->fd_count; i++) {
         parked[i] = fcntl(job->fds[i].from, F_DUPFD_CLOEXEC, FD_PARK);
@@ -119,20 +132,37 @@ static int arrange_fds(const struct keeper_job *job, int status_fd)
         keep[i] = job->fds[i].to;
     }
     keep[job->fd_count] = status;
-    qsort(keep, job->fd_count + 1, sizeof(keep[0]), compare_int);
-    spawn_close_all_but(keep, job->fd_count + 1);
+    keep[job->fd_count + 1] = *asks_fd;
+    qsort(keep, job->fd_count + 2, sizeof(keep[0]), compare_int);
+    spawn_close_all_but(keep, job->fd_count + 2);
     return status;
 }
 
-__attribute__((noreturn)) static void become_program(const struct keeper_job *job, int status_fd)
+/* Becomes the user, and lets the keeper answer what the filter asks. */
+static int become_user(const struct keeper_job *job, int asks_fd, struct err *err)
+{
+    struct spawn_config spawn = *job->spawn;
+    int listener = -1;
+    spawn.ret_listener = asks_fd >= 0 ? &listener : NULL;
+    int rc = spawn_become_user(&spawn, job->hold_interrupt ? SIGINT : 0, err);
+    if (rc == 0 && listener >= 0) {
+        rc = netlink_hand_over(asks_fd, listener, err);
+    }
+    fd_close(&listener);
+    fd_close(&asks_fd);
+    return rc;
+}
+
+__attribute__((noreturn)) static void become_program(const struct keeper_job *job, int status_fd,
+                                                     int asks_fd)
 {
     struct err err = ERR_INIT;
-    int status = arrange_fds(job, status_fd);
+    int status = arrange_fds(job, status_fd, &asks_fd);
     setsid();
     if (job->terminal && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0) {
         give_up(status, errno, "take the terminal");
     }
-    if (spawn_become_user(job->spawn, job->hold_interrupt ? SIGINT : 0, &err) < 0) {
+    if (become_user(job, asks_fd, &err) < 0) {
         give_up(status, err.sys, err.text);
     }
     /* the program must die with its keeper; set after the change of user, which clears it */
@@ -229,10 +259,12 @@ static void obey(struct keeping *k)
 
 __attribute__((noreturn)) static void keep(struct keeping *k)
 {
-    struct pollfd fds[2] = {{.fd = k->signal_fd, .events = POLLIN},
-                            {.fd = k->command_fd, .events = POLLIN}};
     for (;;) {
-        if (poll(fds, 2, -1) < 0) {
+        struct pollfd fds[] = {{.fd = k->signal_fd, .events = POLLIN},
+                               {.fd = k->command_fd, .events = POLLIN},
+                               {.fd = k->asks_fd, .events = POLLIN},
+                               {.fd = netlink_poll_fd(&k->netlink), .events = POLLIN}};
+        if (poll(fds, sizeof(fds) / sizeof(fds[0]), netlink_wait_ms(&k->netlink)) < 0) {
             continue;
         }
         if (fds[0].revents != 0) {
@@ -246,6 +278,21 @@ __attribute__((noreturn)) static void keep(struct keeping *k)
         if (fds[1].revents != 0) {
             obey(k);
         }
+        if (fds[2].revents != 0) {
+            netlink_take(&k->netlink, k->asks_fd, k->job->spawn->netlink_others);
+            fd_close(&k->asks_fd);
+        }
+        netlink_handle(&k->netlink, fds[3].revents);
+    }
+}
+
+/* The pair by which the listener comes; -1 where there will be none. */
+static void open_asks(const struct spawn_config *spawn, int status_fd, int ret_ends[2])
+{
+    ret_ends[0] = ret_ends[1] = -1;
+    if (spawn->filter && netlink_is_bounded() &&
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ret_ends) < 0) {
+        give_up(status_fd, errno, "make a pair of sockets");
     }
 }
 
@@ -267,7 +314,11 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *giv
     struct keeper_job own = *given;
     const struct keeper_job *job = &own;
     own.spawn = &spawn;
-    struct keeping k = {.job = job, .command_fd = command_fd, .status_fd = status_fd};
+    struct keeping k = {.job = job,
+                        .command_fd = command_fd,
+                        .status_fd = status_fd,
+                        .netlink = {.listener_fd = -1}};
+    int asks[2];
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
@@ -278,17 +329,19 @@ __attribute__((noreturn)) static void become_keeper(const struct keeper_job *giv
         give_up(status_fd, errno, "become a subreaper");
     }
     k.interrupt.mark = spawn.mark;
+    open_asks(&spawn, status_fd, asks);
+    k.asks_fd = asks[0];
     k.main_pid = fork();
     if (k.main_pid < 0) {
         give_up(status_fd, errno, "fork");
     }
     if (k.main_pid == 0) {
-        become_program(job, status_fd);
+        become_program(job, status_fd, asks[1]);
     }
     k.signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    int keep_fds[] = {STDERR_FILENO, command_fd, status_fd, k.signal_fd};
-    qsort(keep_fds, 4, sizeof(keep_fds[0]), compare_int);
-    spawn_close_all_but(keep_fds, 4);
+    int keep_fds[] = {STDERR_FILENO, command_fd, status_fd, k.signal_fd, k.asks_fd};
+    qsort(keep_fds, 5, sizeof(keep_fds[0]), compare_int);
+    spawn_close_all_but(keep_fds, 5);
     if (k.signal_fd < 0) {
         end_all(&k);
     }

@@ -155,7 +155,7 @@ int spawn_drop_privileges(const struct spawn_config *c, struct err *err)
         rc = denied(err, "set no_new_privs");
     }
     if (rc == 0 && c->filter) {
-        rc = filter_install(!c->single_uid, err);
+        rc = filter_install(!c->single_uid, c->ret_listener, err);
     }
     return rc;
 }

@@ -27,6 +27,11 @@ struct spawn_config {
     bool filter;           /* install our system call filter (filter.h) */
     gid_t mark;            /* supplementary group by which a keeper knows its own; 0: none */
     bool single_uid;       /* there is only one uid: keep it and drop all privileges */
+    /* Netlink sockets in this network that are none of user code (netlink.h). */
+    unsigned netlink_others;
+    /* Not NULL: gets the listener of the filter, by which somebody else has to answer, or -1; the
+     * caller owns it. */
+    int *ret_listener;
 };
 
 /* Turns the calling process into one of the sandbox user for good: rlimits, memory-kill score, user

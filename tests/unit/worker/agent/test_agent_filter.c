@@ -8,11 +8,13 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -26,8 +28,11 @@
 #include <unistd.h>
 
 #include "worker/agent/process/filter.h"
+#include "worker/agent/process/netlink.h"
 
 #define INSTALL_FAILED 250
+#define NO_NETWORK     251
+#define NETLINK_MOST   2
 
 /* Makes one call with up to three arguments in a child; returns 0 or its errno. */
 static int tried(bool tracing, long number, long a, long b, long c)
@@ -37,7 +42,7 @@ static int tried(bool tracing, long number, long a, long b, long c)
     assert_true(pid >= 0);
     if (pid == 0) {
         struct err err = ERR_INIT;
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_install(tracing, &err) < 0) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_install(tracing, NULL, &err) < 0) {
             _exit(INSTALL_FAILED);
         }
         errno = 0;
@@ -184,6 +189,97 @@ static void nothing_is_attached_to_sockets(void **state)
     assert_int_equal(tried(true, SYS_prctl, PR_SET_SECCOMP, 2, 0), EINVAL);
 }
 
+static int open_netlink(int flags)
+{
+    int fd = socket(AF_NETLINK, SOCK_RAW | flags, NETLINK_ROUTE);
+    return fd < 0 ? -errno : fd;
+}
+
+/* A program, whose keeper is at the other end. Returns the number of the step that failed. */
+static int use_netlink(int keeper_fd)
+{
+    struct err err = ERR_INIT;
+    int listener = -1;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_install(true, &listener, &err) < 0 ||
+        listener < 0 || netlink_hand_over(keeper_fd, listener, &err) < 0) {
+        return INSTALL_FAILED;
+    }
+    close(listener);
+    close(keeper_fd);
+    int first = open_netlink(0);
+    int second = open_netlink(SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (first < 0 || fcntl(first, F_GETFD) != 0 || (fcntl(first, F_GETFL) & O_NONBLOCK) != 0) {
+        return 1;
+    }
+    if (second < 0 || fcntl(second, F_GETFD) != FD_CLOEXEC ||
+        (fcntl(second, F_GETFL) & O_NONBLOCK) == 0) {
+        return 2;
+    }
+    if (open_netlink(0) != -EMFILE || open_netlink(0) != -EMFILE) {
+        return 3;
+    }
+    close(first);
+    if (open_netlink(0) < 0 || open_netlink(0) != -EMFILE) {
+        return 4;
+    }
+    /* of the kernel's own errors */
+    if (socket(AF_NETLINK, SOCK_STREAM, NETLINK_ROUTE) >= 0 || errno != EMFILE) {
+        return 5;
+    }
+    close(second);
+    return socket(AF_NETLINK, SOCK_STREAM, NETLINK_ROUTE) < 0 && errno == ESOCKTNOSUPPORT ? 0 : 6;
+}
+
+/* In a network of its own, since the kernel counts for one. */
+static int keep_netlink(void)
+{
+    int ends[2];
+    if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
+        return NO_NETWORK;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        return INSTALL_FAILED;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(use_netlink(ends[1]));
+    }
+    close(ends[1]);
+    struct netlink n = {.listener_fd = -1};
+    struct pollfd comes = {.fd = ends[0], .events = POLLIN};
+    poll(&comes, 1, -1);
+    netlink_take(&n, ends[0], 0);
+    n.most = NETLINK_MOST;
+    while (n.listener_fd >= 0) { /* until the program has ended */
+        struct pollfd asks = {.fd = netlink_poll_fd(&n), .events = POLLIN};
+        poll(&asks, 1, netlink_wait_ms(&n));
+        netlink_handle(&n, asks.revents);
+    }
+    int status = 0;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status)
+                                                                : INSTALL_FAILED;
+}
+
+static void sockets_of_netlink_are_made_by_the_keeper_and_counted(void **state)
+{
+    (void)state;
+    int status;
+    if (!netlink_is_bounded()) {
+        skip();
+    }
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(keep_netlink());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NO_NETWORK) {
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* A success without effect, for those who want no core files. */
 static void the_limit_of_core_files_stays(void **state)
 {
@@ -218,6 +314,7 @@ int main(void)
         cmocka_unit_test(upper_halves_do_not_matter),
         cmocka_unit_test(requests_to_devices_are_the_usual_ones),
         cmocka_unit_test(nothing_is_attached_to_sockets),
+        cmocka_unit_test(sockets_of_netlink_are_made_by_the_keeper_and_counted),
         cmocka_unit_test(the_limit_of_core_files_stays),
         cmocka_unit_test(tracing_is_a_choice),
     };
