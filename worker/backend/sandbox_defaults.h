@@ -67,6 +67,11 @@ const char *sandbox_sysctl(size_t i, uint64_t memory_bytes, char ret_value[SANDB
     "io writes: cgroups of version 1 limit those that go by the cache, as nearly all do, for "     \
     "nobody"
 
+/* Where the agent cannot bound the netlink sockets of user code. */
+#define SANDBOX_WHY_NETLINK                                                                        \
+    "this kernel (before Linux 5.9) does not let the agent make the sockets of user code and so "  \
+    "count them; answers that nobody reads hold memory of the host"
+
 struct sandbox_env {
     bool path;    /* PATH is one of the defaults; false where the image says it */
     bool network; /* there is one */

@@ -13,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "common/str.h"
+#include "common/syscalls.h"
 
 #define CPUS_MAX  4095u
 #define MODE_MARK 1u /* tells a packed number from 0, "unknown" */
@@ -26,6 +27,7 @@ static const size_t flags[] = {
     offsetof(struct docker_engine, swap_limit),  offsetof(struct docker_engine, pids_limit),
     offsetof(struct docker_engine, cpu_quota),   offsetof(struct docker_engine, seccomp),
     offsetof(struct docker_engine, cgroup_none), offsetof(struct docker_engine, cgroup_v1),
+    offsetof(struct docker_engine, old_kernel),
 };
 
 #define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
@@ -112,6 +114,7 @@ int docker_engine_read(struct docker_engine *e, const cJSON *info, struct err *e
 {
     const char *driver = json_get_str(info, "CgroupDriver");
     const char *version = json_get_str(info, "CgroupVersion");
+    const char *kernel = json_get_str(info, "KernelVersion");
     const cJSON *cpus = json_get(info, "NCPU");
     if (!cJSON_IsObject(info) || json_get_str(info, "OSType") == NULL) {
         return err_set(err, ERR_ENGINE, "the engine does not describe itself as one");
@@ -130,6 +133,7 @@ int docker_engine_read(struct docker_engine *e, const cJSON *info, struct err *e
     e->cpu_quota = truth(info, "CpuCfsQuota");
     e->cgroup_none = driver != NULL && strcmp(driver, "none") == 0;
     e->cgroup_v1 = version != NULL && strcmp(version, "1") == 0;
+    e->old_kernel = kernel != NULL && !syscalls_can_be_answered(kernel);
     if (e->podman && e->rootless && e->cgroup_v1) {
         e->cgroup_none = true; /* Podman cannot apply limits there, and does not report that */
     }
@@ -179,6 +183,7 @@ const char *docker_engine_remedy(const struct docker_engine *e, const char *note
          "use an engine that maps no ids (Docker Engine of root, without userns-remap), or a "
          "runtime of this host (--backend oci)"},
         {"inotify", "as for shm"},
+        {"netlink", "boot a newer kernel (Linux 5.9 or later) on the engine's host"},
         {"io",
          "name the disk of the engine's host that has its files: --io-device /dev/sda; a rootless "
          "engine and one without cgroups have no such limit"},

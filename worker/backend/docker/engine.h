@@ -26,6 +26,7 @@ struct docker_engine {
     bool seccomp;
     bool cgroup_none; /* CgroupDriver "none": no limit at all is applied */
     bool cgroup_v1;
+    bool old_kernel;        /* before Linux 5.9, see syscalls_can_be_answered() */
     uint64_t cpu_milli_max; /* all CPUs of the engine's host; 0: unknown */
 };
 

@@ -618,6 +618,9 @@ size_t docker_spec_unapplied(const struct docker_engine *engine, const char *con
         note_setting(&n, "ptys",
                      "the engine has no limit for them; a sandbox can use up the host's");
     }
+    if (engine->old_kernel) {
+        note_setting(&n, "netlink", SANDBOX_WHY_NETLINK);
+    }
     if (!holds_sysctls(engine)) {
         note_setting(&n, "shm",
                      "the engine maps ids, and the kernel may refuse to limit System V's "

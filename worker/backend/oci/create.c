@@ -496,7 +496,7 @@ static void begin_oci_create(void *arg)
     oci_host_read("", geteuid(), getegid(), &c->host);
     if (oci_mode_unpack(c->request.spec.mode, &c->mode)) {
         oci_mode_unapplied(&c->mode, c->host.swap_active, "", &c->notes);
-        oci_host_unapplied(&c->host, &c->notes);
+        oci_host_unapplied(&c->host, c->mode.own_kernel, &c->notes);
         oci_packages_note(c->request.spec.packages_bytes, &c->notes);
         oci_io_unapplied(&c->request.spec, &c->mode, &c->host, &c->notes);
         try_launch(c);

@@ -369,7 +369,7 @@ static void on_attach(void *arg)
             struct oci_host *host = alloc_one(struct oci_host);
             oci_host_read("", geteuid(), getegid(), host);
             oci_mode_unapplied(&mode, host->swap_active, "", notes);
-            oci_host_unapplied(host, notes);
+            oci_host_unapplied(host, mode.own_kernel, notes);
             oci_packages_note(o->packages_bytes, notes);
             oci_net_note(o->box.dir, &mode, &host->cgroup, o->box.container, notes);
             free(host);

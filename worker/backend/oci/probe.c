@@ -177,7 +177,7 @@ static void finish_oci_probe(struct oci_probe *p)
         result.mode.counted = p->counted;
         result.mode.own_kernel = p->own_kernel;
         oci_mode_unapplied(&result.mode, p->host.swap_active, p->cgroup_words, notes);
-        oci_host_unapplied(&p->host, notes);
+        oci_host_unapplied(&p->host, result.mode.own_kernel, notes);
         oci_packages_note(p->request.spec.packages_bytes, notes);
         oci_io_unapplied(&p->request.spec, &result.mode, &p->host, notes);
     }

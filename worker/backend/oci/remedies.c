@@ -125,6 +125,9 @@ const char *oci_remedy(const char *note, const struct oci_host *host)
                     "another runtime: --runtime crun"},
         {"private devices", "start cloister as root, or use a container engine (--backend docker)"},
         {"sockets", UNIFIED},
+        {"netlink",
+         "boot a newer kernel (Linux 5.9 or later); meanwhile a small net.core.rmem_max keeps "
+         "it low: sysctl -w net.core.rmem_max=212992"},
         {"io writes", UNIFIED},
         {"io", "name the disk, such as --io-device /dev/sda; where no control group has reads and "
                "writes, the controller is called blkio in version 1 and io in version 2, and an "

@@ -18,6 +18,8 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/kernel/apparmor.h"
+#include "common/syscalls.h"
+#include "worker/backend/sandbox_defaults.h"
 
 #define SMALL_FILE_MAX (256u << 10)
 
@@ -201,10 +203,13 @@ void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *r
     CLEANUP_BUF struct buf pattern;
     h->core_handler = read_host_file(fs_root, "/proc/sys/kernel/core_pattern", &pattern) &&
                       buf_cstr(&pattern)[0] == '|';
+    CLEANUP_BUF struct buf release;
+    h->old_kernel = read_host_file(fs_root, "/proc/sys/kernel/osrelease", &release) &&
+                    release.len > 0 && !syscalls_can_be_answered(buf_cstr(&release));
     h->apparmor = apparmor_look(fs_root) == APPARMOR_LOADED;
 }
 
-void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes)
+void oci_host_unapplied(const struct oci_host *host, bool own_kernel, struct oci_notes *notes)
 {
     const struct oci_cgroup_host *c = &host->cgroup;
     if (!host->root) {
@@ -214,6 +219,9 @@ void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes)
     if (c->version == OCI_CGROUP_VERSION_1 && c->groups.memory && !c->sockets) {
         oci_notes_add(notes, "sockets: this kernel does not count their buffers in cgroups of "
                              "version 1; they are beside the memory limit");
+    }
+    if (host->old_kernel && !own_kernel) {
+        oci_notes_add(notes, "netlink: " SANDBOX_WHY_NETLINK);
     }
     if (host->core_handler && host->core_max < 1) {
         oci_notes_add(notes, "core: the hard limit of core files is 0 here, and only with 1 does "

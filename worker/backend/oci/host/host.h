@@ -38,6 +38,7 @@ struct oci_host {
     uint64_t inotify_watches;
     uint64_t core_max;    /* hard limit of core files; root may raise it */
     bool core_handler;    /* crashes run a program of this host */
+    bool old_kernel;      /* whose netlink sockets the agent cannot count (netlink.c) */
     int oom_score_adj;    /* our own; a child can only raise it */
     bool apparmor;        /* the kernel has our profile, and we may put sandboxes under it */
     char userns_off[160]; /* why user namespaces cannot be made, or "" */
@@ -47,8 +48,9 @@ struct oci_host {
 /* Never fails: what cannot be read counts as absent. */
 void oci_host_read(const char *fs_root, uid_t uid, gid_t gid, struct oci_host *ret_host);
 
-/* Appends the limits that this host leaves unapplied whatever the mode. */
-void oci_host_unapplied(const struct oci_host *host, struct oci_notes *notes);
+/* Appends the limits that this host leaves unapplied; what its kernel does matters less to a
+ * sandbox with a kernel of its own. */
+void oci_host_unapplied(const struct oci_host *host, bool own_kernel, struct oci_notes *notes);
 
 /* One extent of an id mapping. */
 struct oci_extent {

@@ -195,7 +195,8 @@ static void what_an_engine_can_do_is_read(void **state)
     cJSON *info =
         parsed("{\"OSType\":\"linux\",\"NCPU\":8,\"MemoryLimit\":true,\"SwapLimit\":false,"
                "\"PidsLimit\":true,\"CpuCfsQuota\":true,\"CgroupDriver\":\"systemd\","
-               "\"CgroupVersion\":\"1\",\"SecurityOptions\":[\"name=seccomp,profile=builtin\","
+               "\"CgroupVersion\":\"1\",\"KernelVersion\":\"5.4.0-42-generic\","
+               "\"SecurityOptions\":[\"name=seccomp,profile=builtin\","
                "\"name=rootless\","
                "\"name=usernsx\"],\"Runtimes\":{\"runc\":{},\"runsc\":{}}}");
     assert_int_equal(docker_engine_read(&e, info, &err), 0);
@@ -208,7 +209,7 @@ static void what_an_engine_can_do_is_read(void **state)
 
     assert_true(docker_engine_unpack(docker_engine_pack(&e), &back));
     assert_true(back.memory_limit && back.pids_limit && back.cpu_quota && back.seccomp);
-    assert_true(back.rootless && back.cgroup_v1);
+    assert_true(back.rootless && back.cgroup_v1 && back.old_kernel);
     assert_false(back.swap_limit || back.userns || back.cgroup_none || back.podman);
     assert_int_equal(back.api_minor, e.api_minor);
     assert_int_equal(back.cpu_milli_max, e.cpu_milli_max);

@@ -351,12 +351,33 @@ static void what_the_kernel_gives_a_user_is_read(void **state)
     assert_int_equal(h.inotify_watches, 0);
     assert_true(h.core_handler);
     struct oci_notes notes = {.count = 0};
-    oci_host_unapplied(&h, &notes);
+    oci_host_unapplied(&h, false, &notes);
     assert_int_equal(notes.count, 0);
     h.core_max = 0; /* of an ordinary user whose hard limit is 0, who cannot set 1 */
-    oci_host_unapplied(&h, &notes);
+    oci_host_unapplied(&h, false, &notes);
     assert_int_equal(notes.count, 1);
     assert_non_null(strstr(notes.text[0], "core: "));
+}
+
+static void netlink_is_told_where_the_agent_cannot_count_its_sockets(void **state)
+{
+    struct tree *t = *state;
+    static const char *const new[] = {"5.9.0", "6.1.0-13-amd64\n", "10.0", ""};
+    static const char *const old[] = {"5.8.18-generic\n", "4.19.0-27-amd64", "5.4"};
+    for (size_t i = 0; i < sizeof(new) / sizeof(new[0]); i++) {
+        tree_file(t, "/proc/sys/kernel/osrelease", new[i]);
+        assert_false(read_host(t, 0).old_kernel);
+    }
+    for (size_t i = 0; i < sizeof(old) / sizeof(old[0]); i++) {
+        struct oci_notes notes = {.count = 0};
+        tree_file(t, "/proc/sys/kernel/osrelease", old[i]);
+        struct oci_host h = read_host(t, 0);
+        oci_host_unapplied(&h, true, &notes);
+        assert_int_equal(notes.count, 0);
+        oci_host_unapplied(&h, false, &notes);
+        assert_int_equal(notes.count, 1);
+        assert_non_null(strstr(notes.text[0], "netlink: "));
+    }
 }
 
 static void a_profile_is_used_if_the_kernel_has_it(void **state)
@@ -388,7 +409,7 @@ static void buffers_of_sockets_are_limited_or_told(void **state)
     tree_file(t, "/proc/self/mountinfo", HYBRID_MOUNTS);
     struct oci_host h = read_host(t, 0);
     assert_false(h.cgroup.sockets);
-    oci_host_unapplied(&h, &notes);
+    oci_host_unapplied(&h, false, &notes);
     assert_int_equal(notes.count, 1);
     assert_non_null(strstr(notes.text[0], "sockets: "));
 
@@ -396,7 +417,7 @@ static void buffers_of_sockets_are_limited_or_told(void **state)
     h = read_host(t, 0);
     assert_true(h.cgroup.sockets);
     notes.count = 0;
-    oci_host_unapplied(&h, &notes);
+    oci_host_unapplied(&h, false, &notes);
     assert_int_equal(notes.count, 0);
 
     snprintf(dirs.memory, sizeof(dirs.memory), "%s", tree_path(t, "/sys/fs/cgroup/memory"));
@@ -638,7 +659,7 @@ static void every_limit_of_a_host_has_a_remedy(void **state)
     h.cgroup.groups.memory = true;
     for (int i = 0; i < 2; i++) {
         oci_mode_unapplied(i == 0 ? &weakest : &flawed, true, "", &notes);
-        oci_host_unapplied(&h, &notes);
+        oci_host_unapplied(&h, false, &notes);
         assert_true(notes.count > 5);
         for (size_t k = 0; k < notes.count; k++) {
             expect_remedy(&h, notes.text[k], "");
@@ -682,6 +703,7 @@ int main(void)
         TEST(leftover_groups_are_removed),
         TEST(root_spreads_sandboxes_over_high_ids),
         TEST(what_the_kernel_gives_a_user_is_read),
+        TEST(netlink_is_told_where_the_agent_cannot_count_its_sockets),
         TEST(a_profile_is_used_if_the_kernel_has_it),
         TEST(buffers_of_sockets_are_limited_or_told),
         TEST(root_in_a_container_uses_what_it_has),
