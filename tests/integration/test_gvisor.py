@@ -71,6 +71,29 @@ def orphans():
     equal(shared.run("import os\n" + there)["result"], "[False, True]")
 
 
+# Programs in Perl, as every Debian has it. The first leaves a process, and tells in the end whether that is still there.
+LEAVES = """system(q(sh -c 'sleep 778 & echo $! >left')); print "done\\n";"""
+HOLDS = LEAVES.replace("left", "held") + """
+open(my $begun, '>', 'begun'); select(undef, undef, undef, 0.05) until -e 'go';
+open(my $held, '<', 'held'); print kill(0, <$held> + 0) ? "there\\n" : "gone\\n";
+"""
+
+
+@suite.case("what a program has left behind ends with it, and not with another program")
+def orphans_of_programs():
+    server, sandbox = shared.fresh()
+    program = {"sandbox_id": sandbox, "language": "perl"}
+    pending = server.start_call("execute_code", code=HOLDS, **program)
+    poll("the first runs", lambda: server.read_text("begun", sandbox) is not None)
+    for _ in range(3):
+        equal(server.run(LEAVES, **program)["stdout"], "done\n")
+    server.call("write_file", sandbox_id=sandbox, path="go", content="")
+    equal(pending.structured()["stdout"], "done\nthere\n")
+    there = """print -e "/proc/$_" ? "there\\n" : "gone\\n" for map { open(my $f, '<', $_); <$f> + 0 } qw(held left);"""
+    equal(server.run(there, **program)["stdout"], "gone\ngone\n")
+    server.call("close_sandbox", sandbox_id=sandbox)
+
+
 @suite.case("a worker is killed in the middle of a call: the next one opens a stream by a relay, and the result comes")
 def worker_killed():
     server, sandbox = shared.fresh()
@@ -128,6 +151,19 @@ def full_memory():
     equal(done["status"], "crashed")
     contains(done["error"]["message"], "ran out of memory")
     equal(shared.run("1 + 1")["result"], "2")
+
+
+@suite.case("what turns out at the start to be missing is told, once, and refused with --strict")
+def io():
+    options = ("--io-read-mbps", "1", "--io-device", "/dev/null")
+    with Server(*options) as server:
+        server.legacy()
+        for _ in range(2):  # the first creation begins with a trial
+            notes = [note for note in server.call("create_sandbox")["limits"]["unapplied"] if note.startswith("io: ")]
+            equal(len(notes), 1, str(notes))
+    with Server(*options, "--strict") as server:
+        server.legacy()
+        contains(server.call_failing("create_sandbox")["error"]["message"], "io")
 
 
 @suite.case("doctor says that there is no network, and what to do for one")
