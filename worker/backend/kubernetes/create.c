@@ -342,7 +342,8 @@ static void on_pod(void *arg, int rc, const struct kube_reply *reply, const stru
     struct kube_create *c = arg;
     bool undecided = is_undecided(rc, reply);
     c->call = NULL;
-    c->made = rc == 0 || undecided;
+    c->made =
+        rc == 0 || undecided || reply->is_there; /* whose it is, is looked at before it goes */
     c->lost = undecided && reply->status == 0 && failure->code != ERR_TOO_BIG;
     if (rc < 0) {
         c->err = *failure;
