@@ -243,7 +243,9 @@ def plugin_fails():
     explained(fetcher(f"echo '{credential(cluster.token)}'", apiVersion=PLUGIN + "beta1"), "v1beta1")
     explained(fetcher(f"echo '{credential(cluster.token)}'", apiVersion=PLUGIN + "alpha1"), "apiVersion")
     explained(fetcher("true", interactiveMode="Always"), "interactiveMode")
-    explained(fetcher(f"sleep 1000 & echo '{credential(cluster.token)}'"), "did not end")
+    for script in (f"sleep 31415.9 & echo '{credential(cluster.token)}'", "sleep 31415.9; true"):
+        explained(fetcher(script), "did not end")
+        poll("what it has started has ended, too", lambda: not mcp.processes_of("sleep 31415.9"))
 
 
 @suite.case("an API server that is not there: where it was looked for")

@@ -1,7 +1,8 @@
 /*
  * The program gets the environment of this process, what the kubeconfig adds, and a description of
  * what is wanted; it has no terminal, no standard input, and RUN_MS. What it prints is bounded, and
- * only what it prints on stderr is ever told: on stdout there is a secret.
+ * only what it prints on stderr is ever told: on stdout there is a secret. One that is stopped ends
+ * with all that it has started.
  *
  * Clients that do not know a program's version of the format must not guess, so the version that
  * the kubeconfig names has to be the answer's, too.
@@ -149,12 +150,19 @@ static void close_plugin_handle(uv_handle_t *handle)
     }
 }
 
+/* The program leads a session of its own, so what it has started is in its group, unless that has
+ * left it on purpose. While one of them keeps a pipe, no other group can have that number. */
+static void kill_group(const struct kube_plugin_run *run)
+{
+    if (run->spawn_error == 0 && (run->runs || !run->out.ended || !run->words.ended)) {
+        uv_kill(-run->process.pid, SIGKILL);
+    }
+}
+
 static void close_run(struct kube_plugin_run *run)
 {
     run->done = NULL;
-    if (run->runs) {
-        uv_process_kill(&run->process, SIGKILL);
-    }
+    kill_group(run);
     if (!run->runs) { /* else libuv reaps it first */
         close_plugin_handle((uv_handle_t *)&run->process);
     }
@@ -365,7 +373,7 @@ static int spawn_plugin(struct kube_plugin_run *run)
         .file = plugin->command,
         .args = argv,
         .env = env,
-        .flags = UV_PROCESS_DETACHED, /* ^C at a terminal is not for it */
+        .flags = UV_PROCESS_DETACHED, /* ^C at a terminal is not for it; see kill_group() */
         .stdio_count = 3,
         .stdio = stdio,
     };
