@@ -306,6 +306,25 @@ def plugin_again():
     cluster.order(tokens={cluster.token: cluster.user})
 
 
+@suite.case("a program whose tokens are all refused is run again once, not by each request", when=FAKED)
+def plugin_in_vain():
+    answer = cluster.write(credential(cluster.token), "credential")
+    runs = cluster.write("", "runs")
+
+    def count(path):
+        with open(path, encoding="utf-8") as file:
+            return len(file.readlines())
+
+    with faulty(cluster, kubeconfig=fetcher(f"echo >>{runs}; cat {answer}")) as server:
+        server.call("create_sandbox")
+        before, said = count(runs), len(cluster.requests())
+        cluster.order(tokens={})
+        cluster.order(watches="forget")
+        poll("it is asked again and again", lambda: len([r for r in cluster.requests()[said:] if r["code"] == 401]) >= 5)
+        assert count(runs) - before <= 2, f"{count(runs) - before} runs of the program"  # on a slow machine the second is due
+        cluster.order(tokens={cluster.token: cluster.user})
+
+
 @suite.case("a token that has expired: the error says so, and what to do", when=FAKED)
 def token_expired():
     with faulty(cluster) as server:

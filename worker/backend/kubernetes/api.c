@@ -5,8 +5,9 @@
  *
  * A server that is busy says 429 or 503, often with the time after which it wants to be asked
  * again; that is done twice. A 401 may be a token that was replaced meanwhile: it is read or
- * fetched again, and the request repeated once. All requests can be repeated, because names are
- * chosen here.
+ * fetched again, and the request repeated once. A program whose new token was refused, too, is not
+ * run again for a while because of a 401: calls that are made again and again, as those of a watch,
+ * would run it each time. All requests can be repeated, because names are chosen here.
  */
 #include "worker/backend/kubernetes/api.h"
 
@@ -28,13 +29,14 @@
 #define WORDS_MAX      360
 #define TOKEN_FRESH_MS 60000
 #define TOKEN_SPARE_MS 10000 /* one that expires within this time is replaced before */
+#define IN_VAIN_MS     10000 /* after a new token was refused the program is not run that long */
 #define AGAIN_MAX      2
 #define AGAIN_MS       500   /* if the server does not say how long */
 #define PATIENCE_MS    10000 /* the most that is waited because the server says so */
 
 struct kube_call {
     LIST_ENTRY(kube_call) node;
-    bool waits_for_token, token_is_new;
+    bool waits_for_token, has_waited, token_is_new;
     struct kube_api *api;
     struct http_call *http; /* NULL while it waits for its next try */
     bool cancelled;         /* while it waits */
@@ -55,6 +57,7 @@ struct kube_api {
     struct http_client *http;
     uint64_t token_ms;              /* by the loop's clock: when it was read */
     bool token_old;                 /* the server does not take it any more */
+    uint64_t in_vain_ms;            /* by the loop's clock: when a new one was refused; 0: never */
     struct kube_plugin_run *plugin; /* fetches one */
     uint64_t token_until_ms;        /* by the wall clock: what it said */
     LIST_HEAD(, kube_call) calls;
@@ -176,19 +179,26 @@ static void on_again(void *arg)
     }
 }
 
-/* Whether a token can be replaced. */
-static bool has_source(const struct kube_cluster *cluster)
+/* Whether the token with which a call was refused is to be replaced. */
+static bool may_renew(const struct kube_call *c)
 {
-    return cluster->token_file != NULL || cluster->plugin != NULL;
+    struct kube_api *api = c->api;
+    if (api->cluster.token_file != NULL || api->cluster.plugin == NULL) {
+        return api->cluster.token_file != NULL && !c->renewed;
+    }
+    uint64_t now = uv_now(api->tasks->loop);
+    if (c->token_is_new) {
+        api->in_vain_ms = now;
+    }
+    return !c->token_is_new && (api->in_vain_ms == 0 || now - api->in_vain_ms >= IN_VAIN_MS);
 }
 
 /* True if the call is made once more. */
 static bool try_again(struct kube_call *c, const struct http_response *response)
 {
     c->http = NULL;
-    if (response->status == 401 && has_source(&c->api->cluster) && !c->renewed) {
+    if (response->status == 401 && may_renew(c)) {
         c->renewed = true;
-        c->token_is_new = false;
         c->api->token_old = true;
         task_later(c->api->tasks, 0, on_again, c);
         return true;
@@ -211,7 +221,7 @@ static void on_kube_http_reply(void *arg, int rc, const struct http_response *re
 {
     struct kube_call *c = arg;
     struct err err = ERR_INIT;
-    struct kube_reply reply = {0};
+    struct kube_reply reply = {.is_unsent = c->http == NULL};
     cJSON *json = NULL;
     if (rc < 0) {
         err = *failure;
@@ -329,7 +339,8 @@ static bool renew_token(struct kube_api *api)
     return true;
 }
 
-/* Goes on with the calls that have waited. A call may free others, or make new ones. */
+/* Goes on with the calls that have waited. A call may free others, or make new ones: those wait for
+ * another run. */
 static void on_plugin_token(void *arg, int rc, const char *token, uint64_t expires_ms,
                             const struct err *err)
 {
@@ -341,15 +352,20 @@ static void on_plugin_token(void *arg, int rc, const char *token, uint64_t expir
         api->token_until_ms = expires_ms;
         api->token_old = false;
     }
+    LIST_FOREACH(c, &api->calls, node)
+    {
+        c->has_waited = c->waits_for_token;
+        c->waits_for_token = false;
+    }
     do {
         c = LIST_FIRST(&api->calls);
-        while (c != NULL && !c->waits_for_token) {
+        while (c != NULL && !c->has_waited) {
             c = LIST_NEXT(c, node);
         }
         if (c == NULL) {
             break;
         }
-        c->waits_for_token = false;
+        c->has_waited = false;
         c->token_is_new = true; /* however short it is good for */
         if (c->cancelled) {
             kube_call_free(c);

@@ -28,6 +28,7 @@ struct kube_reply {
     const cJSON *json; /* the body, if it is JSON; else NULL */
     bool is_absent;    /* the server says that exactly this object does not exist */
     bool is_there;     /* 409: an object of this name exists */
+    bool is_unsent;    /* there was no token to ask with */
 };
 
 /* rc is 0 for a status of 2xx, else -ERR_*: -ERR_GONE if the object does not exist, -ERR_INVALID if

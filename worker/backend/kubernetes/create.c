@@ -334,7 +334,8 @@ static void search_pod(void *arg)
 /* Whether the server has said neither yes nor no: what it was asked for may be done. */
 static bool is_undecided(int rc, const struct kube_reply *reply)
 {
-    return rc < 0 && (reply->status == 0 || reply->status / 100 == 2 || reply->status >= 500);
+    return rc < 0 && !reply->is_unsent &&
+           (reply->status == 0 || reply->status / 100 == 2 || reply->status >= 500);
 }
 
 static void on_pod(void *arg, int rc, const struct kube_reply *reply, const struct err *failure)

@@ -200,7 +200,8 @@ static void on_watch_ended(void *arg, int rc, const struct kube_reply *reply, co
             return;
         }
     }
-    if (lasted_ms >= GOOD_MS && (rc == 0 || reply->status == 0)) {
+    bool was_cut = rc < 0 && reply->status == 0 && !reply->is_unsent;
+    if (lasted_ms >= GOOD_MS && (rc == 0 || was_cut)) {
         w->pause_ms = PAUSE_FIRST_MS;
         begin_watch(w);
     } else {
