@@ -376,7 +376,10 @@ static void kube_attach(struct backend *b, const struct backend_spec *spec, back
 
 /* ---- stream, usage -------------------------------------------------------------------------- */
 
-/* The owner is told why there is no stream: what became of the pod says more than an exec. */
+/* The owner is told why there is no stream: what became of the pod says more than an exec. A pod
+ * that runs, or that nobody can be asked about, is a sandbox that does not answer and may do so
+ * again: servers and nodes are restarted, which takes longer than a link waits for one that has
+ * been refused. */
 static void on_stream_judged(void *arg, int rc, const struct kube_reply *reply,
                              const struct err *failure)
 {
@@ -385,7 +388,7 @@ static void on_stream_judged(void *arg, int rc, const struct kube_reply *reply,
     struct err err = ERR_INIT;
     if (judge_pod(k, rc, reply, failure, &state, &err) != -ERR_GONE) {
         err = k->stream_err;
-        err.code = err.code == ERR_GONE ? ERR_ENGINE : err.code;
+        err.code = ERR_TIMEOUT;
     }
     k->stream_done(k->stream_arg, -err.code, -1, &err);
 }
