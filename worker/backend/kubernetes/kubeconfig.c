@@ -233,6 +233,14 @@ static int read_cluster(const struct found *f, struct kube_cluster *c, struct er
     return 0;
 }
 
+/* A null says nothing: some builds of kubectl write one for each member that they know. */
+static bool says_something(const struct found *f, const char *key)
+{
+    yaml_at at = yaml_member(f->tree, f->body, key);
+    return at != 0 && (yaml_is_map(f->tree, at) || yaml_is_list(f->tree, at) ||
+                       yaml_text(f->tree, at) != NULL);
+}
+
 static int refuse_strange(const struct found *f, struct err *err)
 {
     static const struct {
@@ -246,7 +254,7 @@ static int refuse_strange(const struct found *f, struct err *err)
         {"as-user-extra", "nobody is impersonated here; name the user itself in the context"},
     };
     for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
-        if (yaml_member(f->tree, f->body, strange[i].key) != 0) {
+        if (says_something(f, strange[i].key)) {
             return refuse_key(f, strange[i].key, strange[i].why, err);
         }
     }

@@ -47,7 +47,8 @@ static void all_of_a_context_is_taken(void **state)
         "    certificate-authority: pki/ca.crt\n    tls-server-name: api.example\n"
         "    proxy-url: http://p:3128\n"
         "users:\n- name: u\n  user:\n    client-certificate-data: " CERT "\n"
-        "    client-key-data: " KEY "\n    token: sesame\n    tokenFile: /run/token\n";
+        "    client-key-data: " KEY "\n    token: sesame\n    tokenFile: /run/token\n"
+        "    as: null\n    as-user-extra: ~\n"; /* which says nothing */
     struct kube_cluster c;
     struct err err = ERR_INIT;
     struct http_endpoint http;
