@@ -6,16 +6,21 @@ namespace the API server is reached, and bin/kubectl; its image is CLOISTER_KUBE
 """
 
 import base64
+import contextlib
+import ctypes
 import json
 import os
 import re
 import secrets
+import signal
+import socket
 import subprocess
+import threading
 
 import certificates
 import mcp
 from node_standin import NodeStandin, missing
-from tap import skip_all
+from tap import poll, skip_all
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROLE = os.path.join(HERE, "..", "..", "..", "contrib", "kubernetes", "role.yaml")
@@ -24,6 +29,10 @@ ACCOUNT = "cloister"
 MANAGED = "app.kubernetes.io/managed-by"
 IMAGE = "cloister-test/root:1"
 DIRECTORY = os.environ.get("CLOISTER_KUBE")
+PARTS = ("kube-apiserver", "kubelet", "kube-scheduler", "kube-controller-manager")
+CLONE_NEWNET = 0x40000000
+# starts a part of a cluster again, and ends it with the cluster
+GUARD = 'n=$1; shift; "$@" & p=$!; while kill -0 "$n" && kill -0 "$p"; do sleep 0.2; done; kill "$p"; wait "$p"'
 
 
 def rights():
@@ -138,17 +147,24 @@ class Real(Cluster):
         with open(os.path.join(DIRECTORY, "run", "pid"), encoding="utf-8") as file:
             self.prefix = ("nsenter", "-t", file.read().strip(), "-n")
         self.kubectl("apply", "-f", ROLE)
+        self.release = json.loads(self.kubectl("get", "--raw", "/version"))
         self.certificate = os.path.join(DIRECTORY, "run", "certs", "apiserver.crt")
         admin = json.loads(self.kubectl("config", "view", "--raw", "-o", "json"))
         self.url = admin["clusters"][0]["cluster"]["server"]
-        request = json.dumps({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {"expirationSeconds": 7200}})
-        made = self.kubectl("create", "--raw", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token", "-f", "-", text=request)
-        self.token = json.loads(made)["status"]["token"]
+        self.token = self.token_of(ACCOUNT)
         self.kubeconfig = self.write(config(self.url, {"token": self.token}, **{"certificate-authority": self.certificate}))
 
     def kubectl(self, *words, text=None):
         command = [*self.prefix, os.path.join(DIRECTORY, "bin", "kubectl"), "--kubeconfig", os.path.join(DIRECTORY, "run", "kubeconfig"), *words]
-        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=300, check=True).stdout
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr}"
+        return done.stdout
+
+    def token_of(self, account, seconds=7200):
+        """A token of a service account."""
+        request = json.dumps({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {"expirationSeconds": seconds}})
+        made = self.kubectl("create", "--raw", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token", "-f", "-", text=request)
+        return json.loads(made)["status"]["token"]
 
     def objects(self, kind):
         return json.loads(self.kubectl("-n", NAMESPACE, "get", kind, "-o", "json"))["items"]
@@ -156,6 +172,119 @@ class Real(Cluster):
     def remove(self, pod, seconds=0):
         how = [f"--grace-period={seconds}"] if seconds else ["--grace-period=0", "--force"]
         self.kubectl("-n", NAMESPACE, "delete", "pod", pod["metadata"]["name"], "--wait=false", *how)
+
+    # ---- its parts, if they run on this host ----
+
+    def part(self, name):
+        """The pid of one of its programs; None if it does not run here."""
+        program, net = os.path.realpath(os.path.join(DIRECTORY, "bin", name)), f"/proc/{self.prefix[2]}/ns/net"
+        found = [pid for pid, line in mcp.processes() if os.path.basename(line.split(" ")[0]) == name and os.path.realpath(f"/proc/{pid}/exe") == program]
+        inside = [pid for pid in found if mcp.alive(pid) and os.path.samefile(f"/proc/{pid}/ns/net", net)]
+        return inside[0] if inside else None
+
+    def answers(self):
+        try:
+            self.kubectl("get", "--raw", "/readyz")
+        except AssertionError:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def without(self, name):
+        """One of its programs is killed, and started again at the end; so are those that give up meanwhile, which a cluster's nodes look after."""
+        before = {each: self.recipe(pid) for each in PARTS if (pid := self.part(each)) is not None}
+        os.kill(self.part(name), signal.SIGKILL)
+        poll(f"{name} is gone", lambda: self.part(name) is None)
+        try:
+            yield
+        finally:
+            self.revive(name, *before[name])
+            poll("the API server answers", self.answers)
+            for each, recipe in before.items():
+                if self.part(each) is None:
+                    self.revive(each, *recipe)
+
+    @staticmethod
+    def recipe(pid):
+        words, environment = ([p.decode() for p in read_bytes(f"/proc/{pid}/{f}").split(b"\0") if p] for f in ("cmdline", "environ"))
+        return words, dict(e.split("=", 1) for e in environment), os.readlink(f"/proc/{pid}/cwd")
+
+    def revive(self, name, words, environment, directory):
+        with open(os.path.join(DIRECTORY, "run", f"{name}-again.log"), "ab") as log:
+            subprocess.Popen(  # pylint: disable=consider-using-with
+                [*self.prefix, "setsid", "sh", "-c", GUARD, "sh", self.prefix[2], *words],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory, env=environment,
+            )
+        poll(f"{name} is back", lambda: self.part(name) is not None)
+
+    @contextlib.contextmanager
+    def stopped(self, name):
+        """One of its programs does nothing meanwhile."""
+        pid = self.part(name)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+def read_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def enter():
+    """This process, and all that it starts from now on, reach the cluster as its node does. Nothing is done for a stand-in."""
+    if DIRECTORY:
+        with open(os.path.join(DIRECTORY, "run", "pid"), encoding="utf-8") as file:
+            namespace = f"/proc/{file.read().strip()}/ns/net"
+        with open(namespace, "rb") as file:
+            if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), f"setns: {namespace}")
+
+
+class Between:
+    """Passes connections on to a cluster's API server, and cuts them."""
+
+    def __init__(self, cluster, place=("127.0.0.1", 0)):
+        self.address = tuple(cluster.url.removeprefix("https://").split(":"))
+        self.listener = socket.create_server(place)
+        self.pairs = set()
+        self.count = 0
+        threading.Thread(target=self.take, daemon=True).start()
+        self.url = f"https://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.kubeconfig = cluster.write(config(self.url, {"token": cluster.token}, **{"certificate-authority": cluster.certificate}))
+
+    def take(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near = self.listener.accept()[0]
+                pair = (near, socket.create_connection(self.address))
+                self.count += 1
+                self.pairs.add(pair)
+                for one, other in (pair, pair[::-1]):
+                    threading.Thread(target=self.copy, args=(pair, one, other), daemon=True).start()
+
+    def copy(self, pair, one, other):
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+        self.end(pair)
+
+    def end(self, pair):
+        self.pairs.discard(pair)
+        for each in pair:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def cut(self):
+        """Ends all connections, when there are some."""
+        poll("there is a connection", lambda: self.pairs)
+        for pair in list(self.pairs):
+            self.end(pair)
+
+    def close(self):
+        self.listener.close()
 
 
 def started():
