@@ -35,7 +35,7 @@ static const struct command commands[] = {
     {"exec", "NAME COMMAND [ARG...]", "run a program in a sandbox; exits as it does", 2, 100,
      {{"interactive", 'i', NULL, "our stdin is its stdin"},
       {"tty", 't', NULL, "it has a terminal"}}, command_exec, true},
-    {"cp", "FROM TO", "copy a file; SANDBOX:PATH is one in a sandbox, - stdin or stdout", 2, 2, {{0}}, command_cp},
+    {"cp", "FROM TO", "copy a file or directory; SANDBOX:PATH is one in a sandbox, - stdin or stdout", 2, 2, {{0}}, command_cp},
     {"stop", "NAME...", "stop executions, or all that runs in sandboxes", 1, 100, {FORMAT}, command_stop},
     {"rm", "NAME...", "close sandboxes", 1, 100, {FORMAT}, command_rm},
     {"prune", "", "close sandboxes that have failed, with -a all in which nothing runs", 0, 0,

@@ -1,7 +1,8 @@
 /*
- * `cp`: a file into a sandbox, or out of one: SANDBOX:PATH names the one inside, and - is our stdin
- * or stdout. Into a sandbox it goes in pieces, of which the later ones append, so that its size
- * does not matter; out of one it comes as a stream, into a file that has its name when it is whole.
+ * `cp`: a file or a directory (copy_tree.c) into a sandbox, or out of one: SANDBOX:PATH names the
+ * one inside, and - is our stdin or stdout. Into a sandbox it goes in pieces, of which the later
+ * ones append, so that its size does not matter; out of one it comes as a stream, into a file that
+ * has its name when it is whole.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "supervisor/commands/internal.h"
 
 #define PIECE_BYTES (8u << 20)
+#define MODE_BITS   0777
 
 /* Splits SANDBOX:PATH; false: it is a path of this machine. */
 static bool split_inside(const char *word, char **ret_sandbox, const char **ret_path)
@@ -45,20 +47,49 @@ static char *with_name(const char *to, const char *from)
                   : alloc_printf("%s%s", to, is_dir ? base_name(from) : "");
 }
 
-static char *files_path(const char *sandbox_path, const char *inside, const char *more)
+static char *files_path(const char *sandbox_path, const char *kind, const char *inside)
 {
     CLEANUP_FREE char *escaped = http_escape(inside);
-    return alloc_printf("%s/files?path=%s%s", sandbox_path, escaped, more);
+    return alloc_printf("%s/%s?path=%s", sandbox_path, kind, escaped);
+}
+
+/* Where a directory is copied to, as docker has it: into a directory that is there, or as one that
+ * is not yet. DIR/. means what is in it. */
+static char *place_of_tree(const char *to, bool is_there, const char *from)
+{
+    size_t len = strlen(from);
+    while (len > 1 && from[len - 1] == '/') {
+        len--;
+    }
+    CLEANUP_FREE char *whole = alloc_viewdup(view_bytes(from, len));
+    const char *name = base_name(whole);
+    bool is_content = strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || name[0] == '\0';
+    return is_there && !is_content ? alloc_printf("%s/%s", to, name) : alloc_strdup(to);
+}
+
+/* *ret is the list of a directory of the sandbox; NULL: there is none of that name. */
+static int find_listing(const struct server *server, const char *path, const char *inside,
+                        cJSON **ret, struct err *err)
+{
+    CLEANUP_FREE char *query = files_path(path, "entries", inside);
+    int rc = server_ask(server, "GET", query, ret, err);
+    if (rc == -ERR_FILE_NOT_FOUND || rc == -ERR_PATH) {
+        *ret = NULL;
+        *err = (struct err)ERR_INIT;
+        return 0;
+    }
+    return rc;
 }
 
 /* ---- in ------------------------------------------------------------------------------------- */
 
-static int send_pieces(const struct server *server, const char *path, const char *inside, FILE *in,
-                       struct err *err)
+int copy_send(const struct server *server, const char *sandbox, const char *inside, unsigned mode,
+              FILE *in, struct err *err)
 {
     CLEANUP_FREE char *piece = alloc_block(PIECE_BYTES);
-    CLEANUP_FREE char *first = files_path(path, inside, "");
-    CLEANUP_FREE char *next = files_path(path, inside, "&append=1");
+    CLEANUP_FREE char *path = files_path(sandbox, "files", inside);
+    CLEANUP_FREE char *first = alloc_printf("%s&mode=%u", path, mode);
+    CLEANUP_FREE char *next = alloc_printf("%s&append=1", path);
     bool begun = false;
     size_t n;
     int rc = 0;
@@ -71,40 +102,60 @@ static int send_pieces(const struct server *server, const char *path, const char
     return rc == 0 && ferror(in) ? err_sys(err, ERR_IO, errno, "read") : rc;
 }
 
+static int copy_directory_in(const struct server *server, const char *path, const char *from,
+                             const char *inside, struct err *err)
+{
+    cJSON *there = NULL;
+    int rc = find_listing(server, path, inside, &there, err);
+    if (rc == 0) {
+        CLEANUP_FREE char *to = place_of_tree(inside, there != NULL, from);
+        rc = copy_tree_in(server, path, from, to, err);
+    }
+    cJSON_Delete(there);
+    return rc;
+}
+
 static int copy_in(const struct server *server, const char *path, const char *from,
                    const char *inside, struct err *err)
 {
     struct stat st;
     if (strcmp(from, "-") == 0) {
-        return send_pieces(server, path, inside, stdin, err);
+        return copy_send(server, path, inside, 0, stdin, err);
     }
-    if (stat(from, &st) == 0 && S_ISDIR(st.st_mode)) {
-        return err_set(err, ERR_INVALID,
-                       "%s is a directory; copy an archive of it (tar c %s | "
-                       "cloister cp - SANDBOX:%s.tar)",
-                       from, from, base_name(from));
+    if (stat(from, &st) < 0) {
+        return err_sys(err, ERR_IO, errno, "%s", from);
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return copy_directory_in(server, path, from, inside, err);
     }
     FILE *in = fopen(from, "re");
     if (in == NULL) {
         return err_sys(err, ERR_IO, errno, "%s", from);
     }
     CLEANUP_FREE char *to = with_name(inside, from);
-    int rc = send_pieces(server, path, to, in, err);
+    int rc = copy_send(server, path, to, st.st_mode & MODE_BITS, in, err);
     fclose(in);
     return rc;
 }
 
 /* ---- out ------------------------------------------------------------------------------------ */
 
-static int copy_to_file(const struct server *server, const char *path, const char *to,
-                        struct err *err)
+int copy_fetch(const struct server *server, const char *sandbox, const char *inside, FILE *out,
+               struct err *err)
+{
+    CLEANUP_FREE char *path = files_path(sandbox, "files", inside);
+    return server_bytes(server, path, out, err);
+}
+
+static int copy_to_file(const struct server *server, const char *path, const char *inside,
+                        const char *to, struct err *err)
 {
     CLEANUP_FREE char *part = alloc_printf("%s.part-%d", to, (int)getpid());
     FILE *out = fopen(part, "wxe");
     if (out == NULL) {
         return err_sys(err, ERR_IO, errno, "%s", part);
     }
-    int rc = server_bytes(server, path, out, err);
+    int rc = copy_fetch(server, path, inside, out, err);
     if (fclose(out) != 0 && rc == 0) {
         rc = err_sys(err, ERR_IO, errno, "%s", part);
     }
@@ -121,14 +172,22 @@ static int copy_out(const struct server *server, const char *path, const char *i
                     const char *to, struct err *err)
 {
     struct stat st;
-    CLEANUP_FREE char *from = files_path(path, inside, "");
+    cJSON *listing = NULL;
     if (strcmp(to, "-") == 0) {
-        return server_bytes(server, from, stdout, err);
+        return copy_fetch(server, path, inside, stdout, err);
     }
     bool is_dir = stat(to, &st) == 0 && S_ISDIR(st.st_mode);
-    CLEANUP_FREE char *file =
-        is_dir ? alloc_printf("%s/%s", to, base_name(inside)) : alloc_strdup(to);
-    return copy_to_file(server, from, file, err);
+    int rc = find_listing(server, path, inside, &listing, err);
+    if (rc == 0 && listing != NULL) {
+        CLEANUP_FREE char *place = place_of_tree(to, is_dir, inside);
+        rc = copy_tree_out(server, path, inside, listing, place, err);
+    } else if (rc == 0) {
+        CLEANUP_FREE char *file =
+            is_dir ? alloc_printf("%s/%s", to, base_name(inside)) : alloc_strdup(to);
+        rc = copy_to_file(server, path, inside, file, err);
+    }
+    cJSON_Delete(listing);
+    return rc;
 }
 
 /* ---- which way ------------------------------------------------------------------------------ */
@@ -143,7 +202,7 @@ static int copy_file(const struct steer *s, const struct servers *servers, struc
     bool out = split_inside(s->words[0], &sandbox, &inside);
     if (split_inside(s->words[1], out ? &other : &sandbox, out ? &inside_other : &inside) == out) {
         return err_set(err, ERR_INVALID,
-                       "expected SANDBOX:PATH on one side, and a file of this "
+                       "expected SANDBOX:PATH on one side, and a file or directory of this "
                        "machine (or -) on the other");
     }
     int rc = servers_with(servers, sandbox, &server, &path, err);

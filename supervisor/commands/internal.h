@@ -155,6 +155,25 @@ void print_output(const cJSON *line);
 /* What the last line of a log says: an error if the output ended before the execution. */
 int check_output_end(const cJSON *end, struct err *err) WARN_UNUSED;
 
+/* ---- copy.c ---- */
+
+/* Writes what is read to a file of the sandbox, whose path in the API is `sandbox`; mode 0: the
+ * usual one. */
+int copy_send(const struct server *server, const char *sandbox, const char *inside, unsigned mode,
+              FILE *in, struct err *err) WARN_UNUSED;
+
+/* Writes the bytes of a file of the sandbox to `out`. */
+int copy_fetch(const struct server *server, const char *sandbox, const char *inside, FILE *out,
+               struct err *err) WARN_UNUSED;
+
+/* ---- copy_tree.c: what is in one directory goes into the other, which is made if need be ---- */
+
+int copy_tree_in(const struct server *server, const char *sandbox, const char *from,
+                 const char *inside, struct err *err) WARN_UNUSED;
+/* `listing` is the server's answer about the directory. */
+int copy_tree_out(const struct server *server, const char *sandbox, const char *inside,
+                  const cJSON *listing, const char *to, struct err *err) WARN_UNUSED;
+
 /* ---- the commands ---- */
 
 int command_run_code(const struct steer *s);

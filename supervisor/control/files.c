@@ -3,6 +3,9 @@
  * has read the one before, and written in requests of at most LIMIT_CODE bytes, of which the later
  * ones append. Paths are the sandbox's own: relative ones start in its workspace, and what user
  * code could not reach there nobody reaches by this way.
+ *
+ * A directory is copied file by file, by its list: names in it are whatever user code has made
+ * them, so whoever writes them down elsewhere has to check them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +13,9 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/str.h"
 #include "proto/limits.h"
+#include "supervisor/base/entries.h"
 #include "supervisor/control/internal.h"
 #include "supervisor/results/result.h"
 
@@ -181,6 +186,69 @@ void control_read_file(struct control *c, struct web_exchange *x, const char *na
     web_on_gone(x, on_sending_gone, s);
     web_on_drain(x, on_sending_drained, s);
     ask_piece(s);
+}
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+struct entry_list {
+    cJSON *entries;
+    uint64_t unnamed; /* whose names are no text, and so cannot be told */
+};
+
+static bool add_listed_entry(void *arg, const struct msg_entry *e)
+{
+    struct entry_list *list = arg;
+    if (!utf8_valid(e->path.data, e->path.len) || memchr(e->path.data, '\0', e->path.len) != NULL) {
+        list->unnamed++;
+        return true;
+    }
+    CLEANUP_FREE char *path = alloc_viewdup(e->path);
+    cJSON *row = cJSON_CreateObject();
+    result_put_text(row, "path", path);
+    result_put_text(row, "type", file_type_name(e->type));
+    result_put_uint(row, "size", e->size);
+    result_put_uint(row, "mode", e->mode);
+    cJSON_AddItemToArray(list->entries, row);
+    return true;
+}
+
+static void on_entries_listed(void *arg, int rc, const struct fleet_outcome *outcome,
+                              const struct err *err, const char *hint)
+{
+    struct web_exchange *x = arg;
+    struct err failure = ERR_INIT;
+    cJSON *body = cJSON_CreateObject();
+    struct entry_list list = {.entries = result_put_array(body, "entries")};
+    rc = failure_of(rc, outcome, err, &failure);
+    if (rc == 0) {
+        rc = entries_read(outcome->out, add_listed_entry, &list, &failure);
+    }
+    if (rc < 0) {
+        cJSON_Delete(body);
+        control_fail(x, rc, failure.text, hint);
+        return;
+    }
+    result_put_uint(body, "unnamed", list.unnamed);
+    result_put_bool(body, "truncated",
+                    outcome->end->truncated || outcome->out_bytes > outcome->out.len);
+    control_answer(x, 200, body);
+}
+
+void control_list_entries(struct control *c, struct web_exchange *x, const char *name)
+{
+    char id[FLEET_ID_SIZE];
+    const char *path = query_path(x);
+    if (path == NULL || !control_find_sandbox(c, x, name, id)) {
+        return;
+    }
+    const struct fleet_op op = {
+        .kind = OP_FILE_LIST,
+        .path = path,
+        .length = LIMIT_ENTRIES,
+        .flags = OP_FLAG_RECURSIVE,
+        .keep_bytes = ENTRIES_KEEP_BYTES,
+    };
+    (void)fleet_run(c->fleet, id, &op, on_entries_listed, x);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */

@@ -163,6 +163,7 @@ void control_make_sandbox(struct control *c, struct web_exchange *x, const char 
 void control_exec(struct control *c, struct web_exchange *x, const char *name);
 void control_write_stdin(struct control *c, struct web_exchange *x, const char *name);
 void control_read_file(struct control *c, struct web_exchange *x, const char *name);
+void control_list_entries(struct control *c, struct web_exchange *x, const char *name);
 void control_write_file(struct control *c, struct web_exchange *x, const char *name);
 void control_get_events(struct control *c, struct web_exchange *x, const char *name);
 void control_get_page(struct control *c, struct web_exchange *x, const char *name);

@@ -17,6 +17,8 @@ const struct control_route control_routes[] = {
     {"POST", "/v1/sandboxes/*/stop", control_stop_sandbox, "stop all that runs in it; it stays", "sandbox.stop"},
     {"POST", "/v1/sandboxes/*/exec", control_exec, "start code, or a program, in it", "execution.start"},
     {"GET", "/v1/sandboxes/*/files", control_read_file, "the bytes of a file: ?path=PATH", "file.read"},
+    {"GET", "/v1/sandboxes/*/entries", control_list_entries,
+     "what is in a directory, down to the last: ?path=PATH", NULL},
     {"POST", "/v1/sandboxes/*/files", control_write_file,
      "write the body to a file: ?path=PATH, ?append=1, ?mode=N", "file.write"},
     {"GET", "/v1/executions", control_list_executions,

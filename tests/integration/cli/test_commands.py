@@ -194,9 +194,70 @@ def copy():
     before = sorted(os.listdir(directory))
     contains(run("cp", "box:none", os.path.join(directory, "x"), status=FAILED).stderr.decode(), "none")
     equal(sorted(os.listdir(directory)), before)
-    for wrong in (("a", "b"), ("box:a", "box:b"), (directory, "box:"), ("/no/such", "box:x"), ("x", "nobody:y")):
+    for wrong in (("a", "b"), ("box:a", "box:b"), ("/no/such", "box:x"), ("x", "nobody:y")):
         run("cp", *wrong, status=FAILED)
     run("exec", "box", "rm", "big.bin", "/tmp/small name")
+
+
+def tree(directory):
+    """What is below a directory: contents and modes of files."""
+    found = {}
+    for top, _, files in os.walk(directory):
+        for name in files:
+            path = os.path.join(top, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, directory)] = (file.read(), os.stat(path).st_mode & 0o777)
+    return found
+
+
+@suite.case("cp moves directories in and out as docker does; links and what is empty are left out and named")
+def copy_trees():
+    top = mcp.temporary_directory()
+    source = os.path.join(top, "source")
+    os.makedirs(os.path.join(source, "deep", "er"))
+    for name, content, mode in (("a.txt", b"a", 0o644), ("deep/run.sh", b"#!/bin/sh\necho ran\n", 0o755), ("deep/er/ä b", b"\0" * 100000, 0o600)):
+        with open(os.path.join(source, name), "wb") as file:
+            file.write(content)
+        os.chmod(os.path.join(source, name), mode)
+    whole = tree(source)
+    run("cp", source, "box:new")  # which is not there yet
+    equal(text("exec", "box", "new/deep/run.sh"), "ran\n")
+    run("cp", source, "box:new")  # which is
+    run("cp", f"{source}/.", "box:content/")
+    for inside in ("new/source", "content"):
+        back = os.path.join(top, "back", inside.replace("/", "-"))
+        os.makedirs(os.path.dirname(back), exist_ok=True)
+        run("cp", f"box:{inside}", back)
+        equal(tree(back), whole, inside)
+    os.mkdir(os.path.join(top, "there"))
+    run("cp", "box:content", os.path.join(top, "there"))
+    run("cp", "box:content/.", os.path.join(top, "there"))
+    equal(tree(os.path.join(top, "there")), {**whole, **{f"content/{name}": kept for name, kept in whole.items()}})
+    os.symlink("/etc/passwd", os.path.join(source, "link"))
+    os.mkdir(os.path.join(source, "empty"))
+    said = run("cp", source, "box:left", status=FAILED).stderr.decode()
+    for part in ("link is left out: it is a link", "empty is left out", "3 files copied, 2 left out"):
+        contains(said, part)
+    equal(text("exec", "box", "find", "left", "-type", "f").count("\n"), 3)
+    text("exec", "box", "rm", "-r", "new", "content", "left")
+
+
+@suite.case("cp of a directory out of a sandbox writes nothing but below the place that was named")
+def copy_hostile_tree():
+    top = mcp.temporary_directory()
+    for name in ("to", "outside"):
+        os.mkdir(os.path.join(top, name))
+    text("exec", "box", "sh", "-c", "mkdir -p h/sub && echo evil >h/sub/file && ln -s /etc/passwd h/passwd && mkfifo h/pipe && echo ok >'h/..ok' && touch \"$(printf 'h/\\377')\"")
+    os.symlink(os.path.join(top, "outside"), os.path.join(top, "to", "sub"))  # as if somebody had put it there before
+    said = run("cp", "box:h/.", os.path.join(top, "to"), status=FAILED).stderr.decode()
+    contains(said, "sub")
+    equal(os.listdir(os.path.join(top, "outside")), [])
+    os.unlink(os.path.join(top, "to", "sub"))
+    said = run("cp", "box:h/.", os.path.join(top, "to"), status=FAILED).stderr.decode()
+    for part in ("passwd is left out: it is a link", "pipe is left out: it is no file", "no UTF-8"):
+        contains(said, part)
+    equal({name: content for name, (content, _) in tree(os.path.join(top, "to")).items()}, {"sub/file": b"evil\n", "..ok": b"ok\n"})
+    text("exec", "box", "rm", "-r", "h")
 
 
 @suite.case("logs prints what an execution wrote, or all of a sandbox, and with -f what comes, till it is closed")
