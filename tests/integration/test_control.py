@@ -345,12 +345,12 @@ def late():
     server = HttpServer()
     client, control = server.client(LATEST_LEGACY), Control(server)
     sandbox = client.call("create_sandbox")["sandbox_id"]
-    over_http = socket.create_connection(server.address)
+    over_http = server.place.connect()
     on_socket = socket.socket(socket.AF_UNIX)
     on_socket.connect(control.path)
     for one, prefix in ((over_http, "/api"), (on_socket, "")):
         one.settimeout(120)
-        one.sendall(f"POST {prefix}/v1/sandboxes/{sandbox}/exec HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n".encode())
+        one.sendall(f"POST {prefix}/v1/sandboxes/{sandbox}/exec HTTP/1.1\r\nHost: {server.place.authority}\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n".encode())
         contains(one.recv(1000), b"100 Continue")
     os.kill(client.worker_pid(sandbox), signal.SIGSTOP)  # so that the end takes a while
     server.process.send_signal(signal.SIGINT)

@@ -280,21 +280,25 @@ def logs():
 
 @suite.case("logs -f, run and exec say so, and fail, when the server ends before what they follow")
 def cut_off():
-    with HttpServer() as server:
-        sandbox = server.client(LATEST_LEGACY).call("create_sandbox", name="cut")["sandbox_id"]
-        command = [PROGRAM, "--runtime-dir", server.runtime_dir]
-        pipes = {"env": PLAIN, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        runner = subprocess.Popen([*command, "exec", "cut", "sh", "-c", "echo on; exec sleep 900"], **pipes)
-        equal(runner.stdout.readline(), b"on\n")
-        (row,) = json.loads(subprocess.run([*command, "inspect", "cut"], env=PLAIN, capture_output=True, timeout=120, check=True).stdout)[0]["executions_recent"]
-        followers = [subprocess.Popen([*command, "logs", "-f", name], **pipes) for name in (row["execution_id"], sandbox)]
-        for follower in followers:
-            equal(follower.stdout.readline(), b"on\n")
-        server.process.terminate()
-        for process in (runner, *followers):
-            said = process.communicate(timeout=120)[1].decode()
-            equal(process.returncode, FAILED, said)
-            contains(said, "cloister: the server")
+    server = HttpServer()
+    sandbox = server.client(LATEST_LEGACY).call("create_sandbox", name="cut")["sandbox_id"]
+    command = [PROGRAM, "--runtime-dir", server.runtime_dir]
+    pipes = {"env": PLAIN, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    runner = subprocess.Popen([*command, "exec", "cut", "sh", "-c", "echo on; exec sleep 900"], **pipes)
+    equal(runner.stdout.readline(), b"on\n")
+    (row,) = json.loads(subprocess.run([*command, "inspect", "cut"], env=PLAIN, capture_output=True, timeout=120, check=True).stdout)[0]["executions_recent"]
+    followers = [subprocess.Popen([*command, "logs", "-f", name], **pipes) for name in (row["execution_id"], sandbox)]
+    for follower in followers:
+        equal(follower.stdout.readline(), b"on\n")
+    server.process.terminate()
+    for process in (runner, *followers):
+        said = process.communicate(timeout=120)[1].decode()
+        equal(process.returncode, FAILED, said)
+        contains(said, "cloister: the server")
+    server.wait_exit()
+    with HttpServer(runtime_dir=server.runtime_dir) as following:  # which has the sandbox now
+        poll("it is taken over", lambda: text("ps", "-q", top=following.runtime_dir).split() == [sandbox])
+        equal(text("rm", "cut", top=following.runtime_dir), "cut\n")
 
 
 @suite.case("stop ends what runs, rm closes, and what cannot be done is said while the rest is")
