@@ -230,8 +230,8 @@ const struct option options[] = {
     {"agent-path", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(agent_path), "", 0, 0, "FILE",
      "the cloister-agent program; default: found beside this one", NULL},
     {"audit-log", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(audit_log), "", 0, 0, "FILE",
-     "append a line of JSON for each tool call: who, what, how it ended, how long it took, and the SHA-256 of the "
-     "code; with HTTP SIGHUP opens it again", NULL},
+     "append a line of JSON for each tool call and what operators do: who, what, how it ended, how long it took, and "
+     "the SHA-256 of the code; with HTTP SIGHUP opens it again", NULL},
     {"audit-code", OPTION_TOPIC_SERVER, OPTION_FLAG, FIELD(audit_code), "no", 0, 0, NULL,
      "with --audit-log: the code itself as well, at most 64 KiB of each call", NULL},
     {"otlp-endpoint", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(otlp_endpoint), "", 0, 0, "URL",
