@@ -28,14 +28,15 @@
 #include "worker/backend/kubernetes/stream.h"
 #include "worker/backend/kubernetes/watch.h"
 
-#define PATIENCE_MS     20000  /* for a node with room */
-#define CREATE_MS       300000 /* all of it; an image is fetched meanwhile */
-#define STREAMS_MAX     5      /* attempts at the first stream */
-#define STREAM_AGAIN_MS 300
-#define POSTS_MAX       3     /* of one creation, if no answer comes */
-#define SEARCH_MS       20000 /* for a pod that may have been made */
-#define SEARCH_CALL_MS  5000
-#define SEARCH_AGAIN_MS 1000
+#define PATIENCE_MS      20000  /* for a node with room */
+#define CREATE_MS        300000 /* all of it; an image is fetched meanwhile */
+#define STREAMS_MAX      8      /* attempts at the first stream; a busy node needs its time */
+#define STREAM_AGAIN_MS  300    /* before the second one, and longer before each later one */
+#define STREAM_PAUSE_MAX 3000
+#define POSTS_MAX        3     /* of one creation, if no answer comes */
+#define SEARCH_MS        20000 /* for a pod that may have been made */
+#define SEARCH_CALL_MS   5000
+#define SEARCH_AGAIN_MS  1000
 
 struct kube_create {
     struct tasks *tasks;
@@ -153,7 +154,8 @@ static void on_kube_greeted(void *arg, int rc, int fd, const struct err *err)
     }
     c->err = *err;
     /* the pod's state may say more soon, or the runtime was not ready for an exec */
-    c->stream_at_ms = now(c) + STREAM_AGAIN_MS;
+    uint64_t pause_ms = (uint64_t)STREAM_AGAIN_MS << (c->streams - 1);
+    c->stream_at_ms = now(c) + (pause_ms < STREAM_PAUSE_MAX ? pause_ms : STREAM_PAUSE_MAX);
 }
 
 static void kube_open_stream(struct kube_create *c)
