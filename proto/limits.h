@@ -45,7 +45,11 @@
 #define LIMIT_FRAME  (26u << 20)  /* one encoded message: code + stdin + lists, with room */
 #define LIMIT_FIELDS 48           /* fields of one message */
 #define LIMIT_PLACES 32           /* places where one probe has looked for an engine */
-#define LIMIT_SHARES 16           /* directories of this host that one sandbox sees */
+#define LIMIT_RECORD                                                                               \
+    (48u << 10) /* of a sandbox, as an engine keeps it: an item of a list, and in base64 well      \
+                   below the 256 KiB that a cluster has for it */
+#define LIMIT_TAKEN  16 /* sandboxes of a dead server that another takes over at a time */
+#define LIMIT_SHARES 16 /* directories of this host that one sandbox sees */
 #define LIMIT_AGENT_FRAME                                                                          \
     (2u << 20) /* one message from an agent: both chunks, result, traceback, with room */
 

@@ -18,11 +18,12 @@
  *  14  a probe is asked for an image, and tells what would help
  *  15  a worker is told what packages may take, and how much I/O a sandbox may make
  *  16  a sandbox has a lifetime
+ *  17  servers of one engine take over each other's sandboxes
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     16
+#define PROTO_VERSION     17
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

@@ -28,7 +28,7 @@ struct asker {
     uint64_t seq;
 };
 
-/* A pending PROBE or SWEEP, each with its own backend object. */
+/* A pending PROBE or SWEEP, each with its own backend object, or what FRONT is asked of. */
 struct oneshot {
     struct oneshot *next;
     struct worker *worker;
@@ -73,6 +73,12 @@ struct worker {
         uint64_t memory_bytes, cpu_milli;
     } relimit;
 
+    struct {
+        struct ipc_request *request; /* a KEEP that is being answered; else NULL */
+        uint64_t seq;
+    } keep;
+    struct oneshot *front; /* of the list below, if FRONT was asked */
+
     /* Who works for it. */
     struct backend *backend;
     struct progress *progress;
@@ -90,6 +96,16 @@ struct worker {
 void worker_answer(struct worker *w, struct ipc_request *request, const struct msg *m);
 void worker_answer_failed(struct worker *w, struct ipc_request *request, uint64_t seq,
                           const struct err *err, const char *hint);
+
+/* Freed by whoever has it (free). */
+struct asker *worker_asker(struct ipc_request *request, uint64_t seq);
+
+/* Returns a backend object for PROBE, SWEEP or FRONT, and its spec without the runtime; the caller
+ * frees the place. NULL if there is no such backend or the place does not belong to it; the request
+ * has been answered then. */
+struct oneshot *worker_oneshot(struct worker *w, struct ipc_request *request, uint64_t seq,
+                               struct view name, struct view_list place,
+                               struct backend_spec *ret_spec);
 
 /* The longest valid prefix of text (may be NULL) for a STR field of max bytes: texts of other
  * programs may be long, or end within a character. Borrowed from text. */

@@ -17,6 +17,7 @@
 #include "config.h"
 #include "proto/codec.h"
 #include "proto/version.h"
+#include "worker/front.h"
 #include "worker/life.h"
 #include "worker/probed.h"
 #include "worker/relimit.h"
@@ -73,7 +74,7 @@ struct view worker_text(const char *text, size_t max)
     return v;
 }
 
-static struct asker *asker_create(struct ipc_request *request, uint64_t seq)
+struct asker *worker_asker(struct ipc_request *request, uint64_t seq)
 {
     struct asker *asker = alloc_one(struct asker);
     asker->request = request;
@@ -123,7 +124,7 @@ static void handle_hello(struct worker *w, struct ipc_request *request, const st
 
 static void handle_open(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
-    struct asker *asker = asker_create(request, m->seq);
+    struct asker *asker = worker_asker(request, m->seq);
     asker->next = w->open_askers;
     w->open_askers = asker;
     if (w->sm.state == WORKER_NEW) {
@@ -135,18 +136,15 @@ static void handle_open(struct worker *w, struct ipc_request *request, const str
 
 static void handle_close(struct worker *w, struct ipc_request *request, const struct msg *m)
 {
-    struct asker *asker = asker_create(request, m->seq);
+    struct asker *asker = worker_asker(request, m->seq);
     asker->next = w->close_askers;
     w->close_askers = asker;
     life_close(w, EXIT_CODE_OK, m->close.grace_ms);
 }
 
-/* Returns a backend object for one PROBE or SWEEP, and its spec without the runtime; the caller
- * frees the place. NULL if there is no such backend or the place does not belong to it; the request
- * has been answered then. */
-static struct oneshot *oneshot_create(struct worker *w, struct ipc_request *request, uint64_t seq,
-                                      struct view name, struct view_list place,
-                                      struct backend_spec *ret_spec)
+struct oneshot *worker_oneshot(struct worker *w, struct ipc_request *request, uint64_t seq,
+                               struct view name, struct view_list place,
+                               struct backend_spec *ret_spec)
 {
     struct err err = ERR_INIT;
     CLEANUP_FREE char *text = alloc_viewdup(name);
@@ -168,7 +166,7 @@ static struct oneshot *oneshot_create(struct worker *w, struct ipc_request *requ
     struct oneshot *e = alloc_one(struct oneshot);
     e->worker = w;
     e->backend = ops->open(w->loop);
-    e->asker = asker_create(request, seq);
+    e->asker = worker_asker(request, seq);
     e->next = w->oneshots;
     w->oneshots = e;
     return e;
@@ -197,7 +195,7 @@ static void handle_probe(struct worker *w, struct ipc_request *request, const st
     CLEANUP_FREE char *runtime = alloc_viewdup(m->probe.runtime);
     CLEANUP_FREE char *image = alloc_viewdup(m->probe.image);
     CLEANUP_FREE char *device = alloc_viewdup(m->probe.io_device);
-    struct oneshot *e = oneshot_create(w, request, m->seq, m->probe.backend, m->probe.place, &spec);
+    struct oneshot *e = worker_oneshot(w, request, m->seq, m->probe.backend, m->probe.place, &spec);
     if (e != NULL) {
         spec.runtime = runtime;
         spec.image = image;
@@ -228,7 +226,7 @@ static void handle_sweep(struct worker *w, struct ipc_request *request, const st
 {
     struct backend_spec spec;
     CLEANUP_FREE char *runtime = alloc_viewdup(m->sweep.runtime);
-    struct oneshot *e = oneshot_create(w, request, m->seq, m->sweep.backend, m->sweep.place, &spec);
+    struct oneshot *e = worker_oneshot(w, request, m->seq, m->sweep.backend, m->sweep.place, &spec);
     if (e != NULL) {
         spec.runtime = runtime;
         e->backend->ops->destroy(e->backend, &spec, on_backend_swept, e);
@@ -287,6 +285,7 @@ static const struct rule rules[] = {
     {MSG_CLOSE, ANY, handle_close},       {MSG_SWEEP, NEW, handle_sweep},
     {MSG_PROGRESS, ANY, handle_progress}, {MSG_OPS, OPEN, handle_ops},
     {MSG_INPUT, OPEN, handle_input},      {MSG_LIMITS, OPEN, relimit},
+    {MSG_KEEP, OPEN, front_keep},         {MSG_FRONT, NEW, front_round},
 };
 
 /* ---- the link to the supervisor ------------------------------------------------------------- */

@@ -173,6 +173,14 @@ struct backend_usage {
     bool oom_kills_coarse; /* true if it means "some"; the agent may know the number */
 };
 
+/* A sandbox that another server had, and is ours now. */
+struct backend_taken {
+    const char *sandbox;
+    struct view record;  /* as `keep` has left it */
+    uint64_t generation; /* above those of all workers that it had */
+};
+#define BACKEND_TAKEN_MAX 16
+
 struct backend;
 
 /* A text of -ERR_GONE that begins with this says why in words for the sandbox's owner, who is told
@@ -186,6 +194,9 @@ typedef void (*backend_create_fn)(void *arg, int rc, const struct backend_info *
 typedef void (*backend_probe_fn)(void *arg, const struct backend_probe *probe);
 /* fd is a connected, non-blocking, close-on-exec stream owned by the receiver; -1 when rc < 0. */
 typedef void (*backend_stream_fn)(void *arg, int rc, int fd, const struct err *err);
+/* `more`: others wait, for which the next round need not. */
+typedef void (*backend_front_fn)(void *arg, int rc, const struct backend_taken *taken, size_t count,
+                                 bool more, const struct err *err);
 typedef void (*backend_usage_fn)(void *arg, int rc, const struct backend_usage *usage,
                                  const struct err *err);
 
@@ -228,6 +239,16 @@ struct backend_ops {
      * error it is not known which they are. NULL if the backend never can. */
     void (*limit)(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
                   void *arg);
+
+    /* Keeps these bytes (copied) beside the sandbox, for other servers of its engine. NULL if it
+     * cannot. */
+    void (*keep)(struct backend *b, struct view record, backend_done_fn done, void *arg);
+
+    /* One round of a server among others of its engine, called again and again on an object for
+     * nothing else: says that it lives for another lease_ms, and takes over sandboxes of those that
+     * have not said so in time. Of two servers only one ever gets a sandbox. NULL with `keep`. */
+    void (*front)(struct backend *b, const struct backend_spec *spec, uint64_t lease_ms,
+                  backend_front_fn done, void *arg);
 
     /* Ends the sandbox and removes everything that create made, also after attach, and also the
      * remains of an unfinished creation (then the caller sets spec). Files whose removal takes long

@@ -55,6 +55,8 @@ struct cell {
 #define CELLS_OPS      F(PROTOCOL),    F(PROTOCOL),    S(OPS_OK),              F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_INPUT    F(PROTOCOL),    F(PROTOCOL),    F(EXECUTION_NOT_FOUND), F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_LIMITS   F(PROTOCOL),    F(PROTOCOL),    S(OK),                  F(SHUTTING_DOWN),  F(GONE),        U
+#define CELLS_KEEP     F(PROTOCOL),    F(PROTOCOL),    F(CONFIG),              F(SHUTTING_DOWN),  F(GONE),        U
+#define CELLS_FRONT    F(CONFIG),      F(PROTOCOL),    F(PROTOCOL),            F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_FAILED      NEVER
 #define CELLS_HELLO_OK    NEVER
 #define CELLS_OPENED      NEVER
@@ -80,6 +82,9 @@ struct cell {
 #define CELLS_DOOR_DATA   NEVER
 #define CELLS_DOOR_CREDIT NEVER
 #define CELLS_DOOR_CLOSE  NEVER
+#define CELLS_FRONT_OK    NEVER
+#define CELLS_TAKEN       NEVER
+#define CELLS_TRIAL       NEVER
 /* clang-format on */
 
 static const struct row {
@@ -116,6 +121,9 @@ static struct msg sample(enum msg_type type)
         return m;
     case MSG_PROBE:
         m.probe.backend = view_of("fake");
+        return m;
+    case MSG_FRONT:
+        m.front.backend = view_of("fake");
         return m;
     case MSG_SWEEP:
         m.sweep.backend = view_of("fake");

@@ -1,0 +1,128 @@
+/*
+ * The rounds of a server have one backend object, which remembers when it has heard of whom. It
+ * stays on the worker's list of such objects, and is closed when the worker leaves.
+ */
+#include "worker/front.h"
+
+#include <stdlib.h>
+
+#include "proto/codec.h"
+#include "worker/life.h"
+
+_Static_assert(BACKEND_TAKEN_MAX <= LIMIT_TAKEN, "one answer has all that one round takes");
+
+static void on_backend_kept(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct worker *w = arg;
+    struct ipc_request *request = w->keep.request;
+    struct msg m = msg_answer(MSG_KEEP, w->keep.seq);
+    w->keep.request = NULL;
+    if (rc < 0) {
+        worker_answer_failed(w, request, w->keep.seq, err, hint);
+    } else {
+        worker_answer(w, request, &m);
+    }
+}
+
+void front_keep(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    if (w->keep.request != NULL) {
+        err_set(&err, ERR_BUSY, "a record is being kept");
+    } else if (w->backend->ops->keep == NULL) {
+        err_set(&err, ERR_CONFIG, "sandboxes of %s have no record but that of their server",
+                w->backend->ops->name);
+    }
+    if (err.code != 0) {
+        worker_answer_failed(w, request, m->seq, &err, NULL);
+        return;
+    }
+    w->keep.request = request;
+    w->keep.seq = m->seq;
+    w->backend->ops->keep(w->backend, m->keep.record, on_backend_kept, w);
+}
+
+/* ---- rounds ---- */
+
+static void answer_round(struct worker *w, struct asker *asker, const struct backend_taken *taken,
+                         size_t count, bool more)
+{
+    struct buf texts[BACKEND_TAKEN_MAX];
+    struct view items[BACKEND_TAKEN_MAX];
+    struct err err = ERR_INIT;
+    struct msg m = msg_answer(MSG_FRONT, asker->seq);
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct msg each = {.type = MSG_TAKEN};
+        each.taken.sandbox = view_of(taken[i].sandbox);
+        each.taken.generation = taken[i].generation;
+        each.taken.record = taken[i].record;
+        buf_init(&texts[used], LIMIT_ITEM);
+        if (msg_encode(&texts[used], &each, &err) == 0) {
+            items[used] = view_bytes(texts[used].data, texts[used].len);
+            used++;
+        } else {
+            buf_finish(&texts[used]); /* it is found again when this server has ended */
+        }
+    }
+    m.front_ok.taken = (struct view_list){items, used};
+    m.front_ok.more = more;
+    worker_answer(w, asker->request, &m);
+    for (size_t i = 0; i < used; i++) {
+        buf_finish(&texts[i]);
+    }
+}
+
+static void on_round(void *arg, int rc, const struct backend_taken *taken, size_t count, bool more,
+                     const struct err *err)
+{
+    struct oneshot *e = arg;
+    struct asker *asker = e->asker;
+    e->asker = NULL;
+    if (rc < 0) {
+        worker_answer_failed(e->worker, asker->request, asker->seq, err, NULL);
+    } else {
+        answer_round(e->worker, asker, taken, count, more);
+    }
+    free(asker);
+}
+
+/* The first round makes the object. */
+static struct oneshot *front_object(struct worker *w, struct ipc_request *request,
+                                    const struct msg *m, struct backend_spec *ret_spec)
+{
+    if (w->front == NULL) {
+        w->front = worker_oneshot(w, request, m->seq, m->front.backend, m->front.place, ret_spec);
+        return w->front;
+    }
+    *ret_spec = (struct backend_spec){
+        .id = w->setup->sandbox,
+        .dir = w->setup->dir,
+        .shared_dir = w->setup->shared_dir,
+    };
+    w->front->asker = worker_asker(request, m->seq);
+    return w->front;
+}
+
+void front_round(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct backend_spec spec = {.place = {.kind = PLACE_NONE}};
+    struct err err = ERR_INIT;
+    if (w->front != NULL && w->front->asker != NULL) {
+        err_set(&err, ERR_BUSY, "a round is under way");
+        worker_answer_failed(w, request, m->seq, &err, NULL);
+        return;
+    }
+    struct oneshot *e = front_object(w, request, m, &spec);
+    if (e == NULL) {
+        return;
+    }
+    if (e->backend->ops->front != NULL) {
+        e->backend->ops->front(e->backend, &spec, m->front.lease_ms, on_round, e);
+    } else {
+        err_set(&err, ERR_CONFIG, "servers of %s know nothing of each other",
+                e->backend->ops->name);
+        on_round(e, -err.code, NULL, 0, false, &err);
+    }
+    place_finish(&spec.place);
+}

@@ -1,0 +1,18 @@
+/*
+ * A server among others of one engine: what it has kept there for them (KEEP), and its rounds
+ * (FRONT), for which a worker of its own is started.
+ *
+ * Thread: the loop thread. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_FRONT_H
+#define CLOISTER_WORKER_FRONT_H
+
+#include "common/io/ipc.h"
+#include "proto/msg.h"
+
+struct worker;
+
+void front_keep(struct worker *w, struct ipc_request *request, const struct msg *m);
+void front_round(struct worker *w, struct ipc_request *request, const struct msg *m);
+
+#endif
