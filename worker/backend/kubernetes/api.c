@@ -431,7 +431,10 @@ static void send_call(struct kube_call *c)
     } else {
         accept = alloc_printf("Accept: %s", c->accept);
         headers[count] = accept;
-        http.content_type = c->json != NULL ? "application/json" : NULL;
+        bool is_change = strcmp(c->method, "PATCH") == 0;
+        http.content_type = c->json == NULL ? NULL
+                            : is_change     ? "application/merge-patch+json"
+                                            : "application/json";
         http.body = c->json != NULL ? view_of(c->json) : view_of("");
         c->http = http_send(api->http, &http, on_kube_http_reply, c);
     }

@@ -23,6 +23,7 @@
 #include "common/log.h"
 #include "worker/backend/kubernetes/agent.h"
 #include "worker/backend/kubernetes/end.h"
+#include "worker/backend/kubernetes/front.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/state.h"
 #include "worker/backend/kubernetes/stream.h"
@@ -121,7 +122,7 @@ static void fail(struct kube_create *c)
         kube_stream_cancel(STEAL_PTR(c->stream));
     }
     if (c->made) {
-        c->end = kube_end_start(c->tasks, c->api, c->spec->id, c->pod, on_removed, c);
+        c->end = kube_end_start(c->tasks, c->api, c->spec->id, c->pod, NULL, on_removed, c);
     } else {
         task_later(c->tasks, 0, on_finish_later, c);
     }
@@ -395,12 +396,14 @@ static void on_owner(void *arg, int rc, const struct kube_reply *reply, const st
 
 /* A server in a pod of the same namespace may be moved, and nobody comes after it in its place. So
  * the pods that it makes are its own pod's, with which the cluster removes them. A pod is called
- * what its host is called; where that is not so, the agents end themselves. */
+ * what its host is called; where that is not so, the agents end themselves. Of several servers
+ * another one comes, so there the pods outlive it. */
 static void find_owner(struct kube_create *c)
 {
     char name[64] = "";
-    if (!kube_api_cluster(c->api)->is_ours || gethostname(name, sizeof(name) - 1) < 0 ||
-        !kube_is_label(name)) {
+    CLEANUP_FREE char *front = kube_front_own(c->spec->shared_dir);
+    if (front != NULL || !kube_api_cluster(c->api)->is_ours ||
+        gethostname(name, sizeof(name) - 1) < 0 || !kube_is_label(name)) {
         post_pod(c);
         return;
     }

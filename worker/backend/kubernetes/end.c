@@ -28,6 +28,7 @@
 #include "common/log.h"
 #include "worker/backend/json_build.h"
 #include "worker/backend/kubernetes/cluster.h"
+#include "worker/backend/kubernetes/front.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/state.h"
 #include "worker/backend/owner.h"
@@ -44,7 +45,7 @@
 struct kube_end {
     struct tasks *tasks;
     struct kube_api *api;
-    char *sandbox, *path;
+    char *sandbox, *path, *front;
     char *uid; /* of the pod that is being removed; NULL before that */
     uint64_t ordered_ms, pause_ms;
     bool forgotten;
@@ -60,6 +61,7 @@ void kube_end_free(struct kube_end *e)
     if (e != NULL) {
         free(e->sandbox);
         free(e->path);
+        free(e->front);
         free(e->uid);
         free(e);
     }
@@ -74,13 +76,17 @@ static void finish_kube_end(struct kube_end *e, int rc, const struct err *err)
 }
 
 /* To be freed. */
-static char *delete_body(const char *uid, unsigned grace_s)
+static char *delete_body(const char *uid, const char *version, unsigned grace_s)
 {
     cJSON *body = json_build_new();
     json_build_string(body, "kind", "DeleteOptions");
     json_build_string(body, "apiVersion", "v1");
     json_build_number(body, "gracePeriodSeconds", grace_s);
-    json_build_string(json_build_object(body, "preconditions"), "uid", uid);
+    cJSON *preconditions = json_build_object(body, "preconditions");
+    json_build_string(preconditions, "uid", uid);
+    if (version != NULL) {
+        json_build_string(preconditions, "resourceVersion", version);
+    }
     char *text = json_build_print(body);
     cJSON_Delete(body);
     return text;
@@ -94,12 +100,18 @@ static void on_kube_deleted(void *arg, int rc, const struct kube_reply *reply,
         finish_kube_end(e, rc == -ERR_INVALID ? -ERR_ENGINE : rc, err);
         return;
     }
-    look_at_rest(e); /* 409: by now it is another pod */
+    if (rc < 0 && !reply->is_absent && e->front != NULL && !e->forgotten) {
+        free(STEAL_PTR(e->uid)); /* it has changed, so whose it is has to be seen again */
+    }
+    look_at_rest(e); /* 409: by now it is another pod, or has changed */
 }
 
-static void delete_pod(struct kube_end *e, unsigned grace_s)
+/* One of several servers removes only what it has seen to be its own. */
+static void delete_pod(struct kube_end *e, const cJSON *pod, unsigned grace_s)
 {
-    CLEANUP_FREE char *body = delete_body(e->uid, grace_s);
+    const char *version = json_get_str(json_get(pod, "metadata"), "resourceVersion");
+    bool first = e->front != NULL && !e->forgotten;
+    CLEANUP_FREE char *body = delete_body(e->uid, first ? version : NULL, grace_s);
     struct kube_request request = {
         .method = "DELETE", .path = e->path, .json = body, .total_ms = REMOVE_MS};
     kube_api_call(e->api, &request, on_kube_deleted, e);
@@ -113,10 +125,10 @@ static void go_on_ending(struct kube_end *e, const cJSON *pod)
     if (e->uid == NULL) {
         e->uid = alloc_strdup(kube_state_uid(pod));
         e->ordered_ms = now_ms;
-        delete_pod(e, GRACE_S);
+        delete_pod(e, pod, GRACE_S);
     } else if (!e->forgotten && (kube_state_is_over(pod) || now_ms - e->ordered_ms >= CONFIRM_MS)) {
         e->forgotten = true;
-        delete_pod(e, 0);
+        delete_pod(e, pod, 0);
     } else if (e->forgotten && ++e->tries >= AGAIN_MAX) {
         int rc = err_set(&err, ERR_ENGINE,
                          "the cluster does not let go of the pod; has it a finalizer?");
@@ -144,6 +156,7 @@ static void on_seen(void *arg, int rc, const struct kube_reply *reply, const str
         rc = err_set(&err, ERR_ENGINE, "the answer of the API server is no pod");
         finish_kube_end(e, rc, &err);
     } else if (!kube_state_is_of(reply->json, e->sandbox) ||
+               kube_front_is_others(reply->json, e->front) ||
                (e->uid != NULL && strcmp(e->uid, uid) != 0)) {
         finish_kube_end(e, 0, NULL); /* it belongs to somebody else */
     } else {
@@ -159,13 +172,14 @@ static void look_at_rest(void *arg)
 }
 
 struct kube_end *kube_end_start(struct tasks *tasks, struct kube_api *api, const char *sandbox,
-                                const char *pod, kube_end_fn done, void *arg)
+                                const char *pod, const char *front, kube_end_fn done, void *arg)
 {
     struct kube_end *e = alloc_one(struct kube_end);
     e->tasks = tasks;
     e->api = api;
     e->sandbox = alloc_strdup(sandbox);
     e->path = kube_api_path(api, "pods", pod);
+    e->front = front != NULL ? alloc_strdup(front) : NULL;
     e->pause_ms = AGAIN_MS;
     e->done = done;
     e->arg = arg;
@@ -231,7 +245,7 @@ static void on_kube_listed(void *arg, int rc, const struct kube_reply *reply, co
             continue;
         }
         CLEANUP_FREE char *path = kube_api_path(s->api, "pods", name);
-        CLEANUP_FREE char *body = delete_body(uid, GRACE_S);
+        CLEANUP_FREE char *body = delete_body(uid, NULL, GRACE_S);
         struct kube_request request = {
             .method = "DELETE", .path = path, .json = body, .total_ms = REMOVE_MS};
         log_info("removing pod %s, which is nobody's any more", name);

@@ -18,10 +18,11 @@ struct kube_end;
 
 typedef void (*kube_end_fn)(void *arg, int rc, const struct err *err);
 
-/* Removes the pod if it is that sandbox's, and waits until it is gone. An absent one is a success.
- * The object is gone at the callback. */
+/* Removes the pod if it is that sandbox's and not another server's than `front` (NULL: we are
+ * alone), and waits until it is gone. An absent one is a success. The object is gone at the
+ * callback. */
 struct kube_end *kube_end_start(struct tasks *tasks, struct kube_api *api, const char *sandbox,
-                                const char *pod, kube_end_fn done, void *arg);
+                                const char *pod, const char *front, kube_end_fn done, void *arg);
 
 /* No callback follows. NULL is fine. Only after the tasks are closed. */
 void kube_end_free(struct kube_end *e);

@@ -19,6 +19,7 @@
 #include "worker/backend/kubernetes/api.h"
 #include "worker/backend/kubernetes/create.h"
 #include "worker/backend/kubernetes/end.h"
+#include "worker/backend/kubernetes/front.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/probe.h"
 #include "worker/backend/kubernetes/state.h"
@@ -33,6 +34,7 @@
     "`cloister doctor --backend kubernetes` shows what was tried"
 
 #define USAGE_MS 3000
+#define KEEP_MS  5000
 
 /* Requests that have been accepted and begin in the loop's next turn. */
 enum { WANT_CREATE = 1, WANT_ATTACH = 2, WANT_DESTROY = 4 };
@@ -44,7 +46,8 @@ struct kube {
     struct spec_copy request; /* the last spec */
     bool has_request;
     char *pod;
-    int fd; /* first stream of a creation until it is requested; else -1 */
+    char *front; /* the id of our server; NULL: it is alone */
+    int fd;      /* first stream of a creation until it is requested; else -1 */
     unsigned wanted;
     bool called;        /* on_turn() is under way */
     struct err refusal; /* why `wanted` cannot be done; code 0: it can */
@@ -64,6 +67,9 @@ struct kube {
     void *usage_arg;
     struct kube_watch *watch; /* of the pod while it lives */
     struct err ended; /* why the pod has ended, as the watch has seen it; code 0: it lives */
+    backend_done_fn keep_done;
+    void *keep_arg;
+    struct err keep_err;
     struct kube_end *ending;
     backend_done_fn destroy_done; /* set from the call of destroy to its end */
     void *destroy_arg;
@@ -155,13 +161,14 @@ static void with_cluster(struct kube *k, const struct backend_spec *spec, unsign
     k->called = true;
     if (k->has_request) {
         spec_copy_finish(&k->request);
-        free(k->pod);
-        k->pod = NULL;
+        free(STEAL_PTR(k->pod));
+        free(STEAL_PTR(k->front));
     }
     k->refusal = (struct err)ERR_INIT;
     int rc = spec_copy_init(&k->request, spec, &k->refusal);
     k->has_request = rc == 0;
     if (rc == 0) {
+        k->front = kube_front_own(k->request.spec.shared_dir);
         k->pod = kube_pod_name(k->request.spec.id);
         rc = k->pod != NULL
                  ? connect_cluster(k, &k->request.spec.place, &k->refusal)
@@ -203,6 +210,9 @@ static void on_kube_seen(void *arg, const struct kube_seen *seen)
     if (seen->pod != NULL && kube_state_is_of(seen->pod, k->request.spec.id) &&
         kube_state_read(seen->pod, &state, NULL) == 0 && state.kind == KUBE_STATE_ENDED) {
         k->ended = state.err;
+    }
+    if (seen->pod != NULL && kube_front_is_others(seen->pod, k->front)) {
+        err_ignore(err_set(&k->ended, ERR_GONE, BACKEND_ENDED KUBE_TAKEN_BY_ANOTHER));
     }
     if (seen->is_gone) {
         kube_watch_stop(STEAL_PTR(k->watch));
@@ -284,7 +294,8 @@ static void begin_destroy(struct kube *k)
         return;
     }
     kube_watch_stop(STEAL_PTR(k->watch));
-    k->ending = kube_end_start(&k->tasks, k->api, k->request.spec.id, k->pod, on_kube_destroy, k);
+    k->ending =
+        kube_end_start(&k->tasks, k->api, k->request.spec.id, k->pod, k->front, on_kube_destroy, k);
 }
 
 static void kube_destroy(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
@@ -325,6 +336,9 @@ static int judge_pod(const struct kube *k, int rc, const struct kube_reply *repl
     }
     if (!kube_state_is_of(reply->json, k->request.spec.id)) {
         return err_set(err, ERR_GONE, BACKEND_ENDED "its pod's name is another's");
+    }
+    if (kube_front_is_others(reply->json, k->front)) {
+        return err_set(err, ERR_GONE, BACKEND_ENDED KUBE_TAKEN_BY_ANOTHER);
     }
     if (state->kind == KUBE_STATE_ENDED || state->kind == KUBE_STATE_HOPELESS) {
         *err = state->err;
@@ -467,6 +481,41 @@ static void kube_usage(struct backend *b, backend_usage_fn done, void *arg)
     }
 }
 
+/* ---- among other servers --------------------------------------------------------------------- */
+
+static void on_kube_kept(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+{
+    struct kube *k = arg;
+    (void)reply;
+    k->keep_done(k->keep_arg, rc, err, "");
+}
+
+static void on_kube_not_kept(void *arg)
+{
+    struct kube *k = arg;
+    k->keep_done(k->keep_arg, -k->keep_err.code, &k->keep_err, "");
+}
+
+static void kube_keep(struct backend *b, struct view record, backend_done_fn done, void *arg)
+{
+    struct kube *k = kube_of(b);
+    CLEANUP_FREE char *change = NULL;
+    k->keep_done = done;
+    k->keep_arg = arg;
+    k->keep_err = (struct err)ERR_INIT;
+    int rc = k->api == NULL || k->pod == NULL
+                 ? err_set(&k->keep_err, ERR_GONE, "there is no sandbox")
+                 : kube_front_keep(record, &change, &k->keep_err);
+    if (rc < 0) {
+        task_later(&k->tasks, 0, on_kube_not_kept, k);
+        return;
+    }
+    CLEANUP_FREE char *path = kube_api_path(k->api, "pods", k->pod);
+    struct kube_request request = {
+        .method = "PATCH", .path = path, .json = change, .total_ms = KEEP_MS};
+    kube_api_call(k->api, &request, on_kube_kept, k);
+}
+
 /* ---- close ---------------------------------------------------------------------------------- */
 
 static void closed_by_nobody(void *arg)
@@ -489,6 +538,7 @@ static void on_kube_part_closed(void *arg)
         close(k->fd);
     }
     free(k->pod);
+    free(k->front);
     free(k);
     closed(closed_arg);
 }
@@ -518,6 +568,7 @@ const struct backend_ops backend_kubernetes = {
     .attach = kube_attach,
     .stream = kube_stream,
     .usage = kube_usage,
+    .keep = kube_keep,
     .destroy = kube_destroy,
     .close = kube_close,
 };

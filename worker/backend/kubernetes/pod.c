@@ -25,6 +25,7 @@
 #include "worker/backend/json_build.h"
 #include "worker/backend/kubernetes/agent.h"
 #include "worker/backend/kubernetes/cluster.h"
+#include "worker/backend/kubernetes/front.h"
 #include "worker/backend/owner.h"
 #include "worker/backend/sandbox_defaults.h"
 #include "worker/backend/spec_copy.h"
@@ -265,6 +266,10 @@ static void add_names(cJSON *body, const struct backend_spec *spec, const char *
     json_build_string(labels, KUBE_LABEL_MANAGED, KUBE_MANAGED);
     json_build_string(labels, KUBE_LABEL_SANDBOX, spec->id);
     json_build_string(labels, KUBE_LABEL_HOST, host);
+    CLEANUP_FREE char *front = kube_front_own(spec->shared_dir);
+    if (front != NULL) {
+        json_build_string(labels, KUBE_LABEL_FRONT, front);
+    }
     json_build_string(labels, KUBE_LABEL_NETWORK, spec->network ? "open" : "none");
     /* paths and names of hosts are no labels, which are short and plain */
     owner_label(json_build_object(metadata, "annotations"), spec->id, spec->dir);

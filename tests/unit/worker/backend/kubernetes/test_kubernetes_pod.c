@@ -17,6 +17,7 @@
 #include "common/io/json.h"
 #include "worker/backend/kubernetes/agent.h"
 #include "worker/backend/kubernetes/end.h"
+#include "worker/backend/kubernetes/front.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/probe.h"
 #include "worker/backend/kubernetes/state.h"
@@ -275,6 +276,39 @@ static void names_and_numbers_have_their_form(void **state)
     assert_string_equal(said, "no shell");
 }
 
+/* ---- several servers ---- */
+
+static void a_pod_belongs_to_the_server_in_its_label(void **state)
+{
+    cJSON *pod = parse("{\"metadata\": {\"labels\": {\"cloister.front\": \"aaaa\"}}}");
+    cJSON *plain = parse("{\"metadata\": {\"labels\": {}}}");
+    (void)state;
+    assert_false(kube_front_is_others(pod, "aaaa"));
+    assert_true(kube_front_is_others(pod, "bbbb"));
+    assert_false(kube_front_is_others(pod, NULL));
+    assert_false(kube_front_is_others(plain, "bbbb"));
+    cJSON_Delete(pod);
+    cJSON_Delete(plain);
+}
+
+static void a_record_is_kept_as_text_and_comes_back(void **state)
+{
+    CLEANUP_FREE char *change = NULL;
+    CLEANUP_BUF struct buf back;
+    (void)state;
+    buf_init(&back, 100);
+    assert_int_equal(kube_front_keep(view_bytes("\0r\xff", 3), &change, NULL), 0);
+    cJSON *pod = parse(change);
+    assert_true(kube_front_record(pod, &back));
+    assert_int_equal(back.len, 3);
+    assert_memory_equal(back.data, "\0r\xff", 3);
+    cJSON_Delete(pod);
+    cJSON *none = parse("{\"metadata\": {\"annotations\": {\"cloister.record\": \"?\"}}}");
+    buf_reset(&back, 0);
+    assert_false(kube_front_record(none, &back));
+    cJSON_Delete(none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +317,8 @@ int main(void)
         cmocka_unit_test(states_mean_what_the_cluster_says),
         cmocka_unit_test(only_pods_of_dead_servers_that_do_not_run_are_left),
         cmocka_unit_test(names_and_numbers_have_their_form),
+        cmocka_unit_test(a_pod_belongs_to_the_server_in_its_label),
+        cmocka_unit_test(a_record_is_kept_as_text_and_comes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
