@@ -217,6 +217,10 @@ function remove(kind, object, options) {
     if (options?.preconditions?.uid && options.preconditions.uid !== uid) {
         throw new Failure(409, 'Conflict', `Operation cannot be fulfilled on ${kind} "${name}": Precondition failed: UID in precondition: ${options.preconditions.uid}, UID in object meta: ${uid}`);
     }
+    const wanted = options?.preconditions?.resourceVersion;
+    if (wanted && wanted !== object.metadata.resourceVersion) {
+        throw new Failure(409, 'Conflict', `Operation cannot be fulfilled on ${kind} "${name}": Precondition failed: ResourceVersion in precondition: ${wanted}, ResourceVersion in object meta: ${object.metadata.resourceVersion}`);
+    }
     const drop = () => {
         if (objects.get(at(kind, namespace, name)) === object) {
             objects.delete(at(kind, namespace, name));
@@ -255,7 +259,10 @@ function patch(kind, object, change) {
         }
         return into;
     };
-    merge(object, change);
+    const { metadata = {}, ...rest } = change;
+    const { resourceVersion, ...changed } = metadata; // a condition, no change
+    merge(object, { ...rest, metadata: changed });
+    check(kind, object, object.metadata.namespace);
     touched(object);
     return object;
 }
@@ -379,6 +386,9 @@ async function answer(request, url, response) {
         return [200, { ...listKind, items: list(kind, namespace, url.searchParams) }];
     }
     if (verb === 'patch') {
+        if (request.headers['content-type'] !== 'application/merge-patch+json') {
+            throw new Failure(415, 'UnsupportedMediaType', 'the body of the request was in an unknown format');
+        }
         return [200, patch(kind, get(kind, namespace, name), body)];
     }
     if (verb === 'delete') {

@@ -20,6 +20,7 @@
 #include "worker/backend/kubernetes/create.h"
 #include "worker/backend/kubernetes/end.h"
 #include "worker/backend/kubernetes/front.h"
+#include "worker/backend/kubernetes/fronts.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/probe.h"
 #include "worker/backend/kubernetes/state.h"
@@ -70,6 +71,10 @@ struct kube {
     backend_done_fn keep_done;
     void *keep_arg;
     struct err keep_err;
+    struct kube_fronts *fronts; /* NULL until the first round */
+    backend_front_fn front_done;
+    void *front_arg;
+    struct err front_err;
     struct kube_end *ending;
     backend_done_fn destroy_done; /* set from the call of destroy to its end */
     void *destroy_arg;
@@ -516,6 +521,30 @@ static void kube_keep(struct backend *b, struct view record, backend_done_fn don
     kube_api_call(k->api, &request, on_kube_kept, k);
 }
 
+static void on_no_front(void *arg)
+{
+    struct kube *k = arg;
+    k->front_done(k->front_arg, -k->front_err.code, NULL, 0, false, &k->front_err);
+}
+
+static void kube_front(struct backend *b, const struct backend_spec *spec, uint64_t lease_ms,
+                       backend_front_fn done, void *arg)
+{
+    struct kube *k = kube_of(b);
+    k->front_done = done;
+    k->front_arg = arg;
+    k->front_err = (struct err)ERR_INIT;
+    int rc = connect_cluster(k, &spec->place, &k->front_err);
+    if (rc == 0 && k->fronts == NULL) {
+        rc = kube_fronts_create(&k->tasks, k->api, spec, &k->fronts, &k->front_err);
+    }
+    if (rc < 0) {
+        task_later(&k->tasks, 0, on_no_front, k);
+    } else {
+        kube_fronts_round(k->fronts, lease_ms, done, arg);
+    }
+}
+
 /* ---- close ---------------------------------------------------------------------------------- */
 
 static void closed_by_nobody(void *arg)
@@ -539,6 +568,7 @@ static void on_kube_part_closed(void *arg)
     }
     free(k->pod);
     free(k->front);
+    kube_fronts_free(k->fronts);
     free(k);
     closed(closed_arg);
 }
@@ -569,6 +599,7 @@ const struct backend_ops backend_kubernetes = {
     .stream = kube_stream,
     .usage = kube_usage,
     .keep = kube_keep,
+    .front = kube_front,
     .destroy = kube_destroy,
     .close = kube_close,
 };

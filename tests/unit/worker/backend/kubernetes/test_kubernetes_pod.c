@@ -18,6 +18,7 @@
 #include "worker/backend/kubernetes/agent.h"
 #include "worker/backend/kubernetes/end.h"
 #include "worker/backend/kubernetes/front.h"
+#include "worker/backend/kubernetes/fronts.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/probe.h"
 #include "worker/backend/kubernetes/state.h"
@@ -309,6 +310,32 @@ static void a_record_is_kept_as_text_and_comes_back(void **state)
     cJSON_Delete(none);
 }
 
+static void a_pod_is_claimed_as_it_was_seen(void **state)
+{
+    uint64_t first = 0, second = 0;
+    cJSON *pod = parse("{\"metadata\": {\"resourceVersion\": \"17\", \"labels\": "
+                       "{\"cloister.sandbox\": \"abc\", \"cloister.front\": \"aaaa\"}}}");
+    (void)state;
+    CLEANUP_FREE char *text = kube_fronts_claim(pod, "bbbb", "/run/x/sandboxes", &first);
+    cJSON *change = parse(text);
+    assert_string_equal(text_at(change, "metadata.resourceVersion"), "17");
+    const cJSON *labels = at(change, "metadata.labels");
+    const cJSON *notes = at(change, "metadata.annotations");
+    assert_string_equal(json_get_str(labels, KUBE_LABEL_FRONT), "bbbb");
+    assert_string_equal(json_get_str(notes, KUBE_ANNOTATION_TURN), "1");
+    assert_string_equal(json_get_str(notes, OWNER_LABEL "dir"), "/run/x/sandboxes/abc");
+    CLEANUP_FREE char *again = kube_fronts_claim(change, "cccc", "/run", &second);
+    assert_null(again); /* it has no sandbox's label */
+    cJSON_Delete(pod);
+    pod = parse("{\"metadata\": {\"resourceVersion\": \"18\", \"labels\": {\"cloister.sandbox\": "
+                "\"abc\"}, \"annotations\": {\"cloister.turn\": \"1\"}}}");
+    CLEANUP_FREE char *later = kube_fronts_claim(pod, "cccc", "/run", &second);
+    assert_non_null(later);
+    assert_true(second > first); /* so an agent refuses workers of the server before */
+    cJSON_Delete(change);
+    cJSON_Delete(pod);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +346,7 @@ int main(void)
         cmocka_unit_test(names_and_numbers_have_their_form),
         cmocka_unit_test(a_pod_belongs_to_the_server_in_its_label),
         cmocka_unit_test(a_record_is_kept_as_text_and_comes_back),
+        cmocka_unit_test(a_pod_is_claimed_as_it_was_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,564 @@
+/*
+ *     renew our lease --> list all leases --> (list pods of the dead --> claim each) --> answer
+ *
+ * A server says that it lives by changing its Lease. Clocks of machines differ, so no date is
+ * compared: one whose Lease has not changed for its whole time, by our clock and since we first saw
+ * it so, is dead. Who was away himself, since he was stopped or the API server was, starts to watch
+ * anew: the others may not have been able to renew either.
+ *
+ * Its pods are claimed one by one, by a change of the label that holds only for the
+ * resourceVersion that was seen: a conflict means that somebody was quicker, or that something else
+ * has changed, which the next round sees. A pod of a dead server without a record was never told
+ * of, so it is removed; so is one that has ended. Pods of an id without a Lease are those of a dead
+ * server whose Lease was removed before they were made, or of one that is just beginning: they get
+ * the same time.
+ *
+ * What the answer to a claim said may be lost, with this worker or on the way. So after a start or
+ * a failure our own pods are told of as well; the server passes over those that it knows.
+ */
+#include "worker/backend/kubernetes/fronts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/io/json.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "worker/backend/json_build.h"
+#include "worker/backend/kubernetes/cluster.h"
+#include "worker/backend/kubernetes/front.h"
+#include "worker/backend/kubernetes/pod.h"
+#include "worker/backend/kubernetes/state.h"
+#include "worker/backend/owner.h"
+
+#define CALL_MS     5000
+#define PODS_MS     60000 /* the longest time between two looks at pods */
+#define OTHERS_MAX  64
+#define PODS_MAX    100     /* of one list */
+#define GENERATIONS 1000000 /* workers that a sandbox may have at one server */
+#define TURNS_MAX   900     /* below the generation of a sweep */
+#define LEASE_MAX_S 3600
+
+struct other {
+    char id[48];
+    char mark[32];     /* resourceVersion of its Lease; "" if it has none */
+    uint64_t since_ms; /* when we first saw it so */
+    uint64_t lease_ms;
+    bool seen;     /* in the present list of leases */
+    bool has_pods; /* in the present list of pods */
+};
+
+struct taken {
+    struct kube_fronts *fronts;
+    char sandbox[48];
+    struct buf record;
+    uint64_t generation;
+    bool ours; /* the change has been answered */
+};
+
+struct kube_fronts {
+    struct tasks *tasks;
+    struct kube_api *api;
+    char *own;
+    char *dir; /* has the directories of our sandboxes */
+    char *lease;
+    uint64_t lease_ms;
+    struct other others[OTHERS_MAX];
+    size_t other_count;
+    uint64_t heard_ms; /* when all leases were last listed; 0: never */
+    uint64_t looked_ms;
+    bool unsure; /* there may be pods of ours that the server was not told of */
+    bool more;
+    struct taken taken[BACKEND_TAKEN_MAX];
+    size_t taken_count, pending;
+    backend_front_fn done;
+    void *arg;
+};
+
+/* ---- the answer ---- */
+
+static void drop_taken(struct kube_fronts *f)
+{
+    for (size_t i = 0; i < f->taken_count; i++) {
+        buf_finish(&f->taken[i].record);
+    }
+    f->taken_count = 0;
+}
+
+static void end_round(struct kube_fronts *f, int rc, const struct err *err)
+{
+    struct backend_taken list[BACKEND_TAKEN_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < f->taken_count; i++) {
+        const struct taken *t = &f->taken[i];
+        if (t->ours) {
+            list[count++] = (struct backend_taken){
+                t->sandbox, view_bytes(t->record.data, t->record.len), t->generation};
+        }
+    }
+    f->unsure = f->unsure || rc < 0;
+    f->done(f->arg, rc, list, rc < 0 ? 0 : count, f->more, err);
+    drop_taken(f);
+}
+
+/* ---- who lives ---- */
+
+static struct other *note_other(struct kube_fronts *f, const char *id, const char *mark,
+                                uint64_t lease_ms)
+{
+    struct other *o = NULL;
+    for (size_t i = 0; i < f->other_count; i++) {
+        o = strcmp(f->others[i].id, id) == 0 ? &f->others[i] : o;
+    }
+    if (o == NULL) {
+        if (f->other_count == OTHERS_MAX || strlen(id) >= sizeof(o->id)) {
+            return NULL;
+        }
+        o = &f->others[f->other_count++];
+        *o = (struct other){.since_ms = uv_now(f->tasks->loop)};
+        snprintf(o->id, sizeof(o->id), "%s", id);
+        snprintf(o->mark, sizeof(o->mark), "%s", mark);
+    }
+    if (strcmp(o->mark, mark) != 0) {
+        snprintf(o->mark, sizeof(o->mark), "%s", mark);
+        o->since_ms = uv_now(f->tasks->loop);
+    }
+    o->lease_ms = lease_ms;
+    return o;
+}
+
+static bool is_dead(const struct kube_fronts *f, const struct other *o)
+{
+    return uv_now(f->tasks->loop) - o->since_ms >= o->lease_ms;
+}
+
+static uint64_t lease_time_ms(const cJSON *lease)
+{
+    const cJSON *number = json_get(json_get(lease, "spec"), "leaseDurationSeconds");
+    bool good =
+        json_is_int(number) && number->valuedouble >= 1 && number->valuedouble <= LEASE_MAX_S;
+    return good ? (uint64_t)number->valuedouble * 1000 : (uint64_t)LEASE_MAX_S * 1000;
+}
+
+static void take_leases(struct kube_fronts *f, const cJSON *items)
+{
+    const cJSON *lease;
+    uint64_t now_ms = uv_now(f->tasks->loop);
+    bool was_away = f->heard_ms == 0 || now_ms - f->heard_ms > f->lease_ms;
+    for (size_t i = 0; i < f->other_count; i++) {
+        f->others[i].seen = false;
+        f->others[i].since_ms = was_away ? now_ms : f->others[i].since_ms;
+    }
+    cJSON_ArrayForEach(lease, items)
+    {
+        const cJSON *metadata = json_get(lease, "metadata");
+        const char *id = json_get_str(json_get(metadata, "labels"), KUBE_LABEL_FRONT);
+        const char *mark = json_get_str(metadata, "resourceVersion");
+        if (id == NULL || !kube_is_label(id) || mark == NULL || strcmp(id, f->own) == 0) {
+            continue;
+        }
+        struct other *o = note_other(f, id, mark, lease_time_ms(lease));
+        if (o != NULL) {
+            o->seen = true;
+        }
+    }
+    for (size_t i = 0; i < f->other_count; i++) {
+        if (!f->others[i].seen && f->others[i].mark[0] != '\0') {
+            note_other(f, f->others[i].id, "", f->lease_ms);
+        }
+    }
+    f->heard_ms = now_ms;
+}
+
+/* Whether pods have to be looked at: of a server that is or may be dead, or ours. */
+static bool wants_pods(const struct kube_fronts *f)
+{
+    bool wants = f->unsure || f->more || f->looked_ms == 0 ||
+                 uv_now(f->tasks->loop) - f->looked_ms >= PODS_MS;
+    for (size_t i = 0; i < f->other_count; i++) {
+        wants = wants || f->others[i].mark[0] == '\0' || is_dead(f, &f->others[i]);
+    }
+    return wants;
+}
+
+/* ---- pods ---- */
+
+static void count_round_down(struct kube_fronts *f)
+{
+    if (--f->pending == 0) {
+        end_round(f, 0, NULL);
+    }
+}
+
+static void on_claimed(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+{
+    struct taken *t = arg;
+    struct kube_fronts *f = t->fronts;
+    t->ours = rc == 0;
+    if (rc == 0) {
+        log_info("sandbox %s is ours now, since its server is gone", t->sandbox);
+    } else if (reply->status != 409 && !reply->is_absent) {
+        log_warn("the pod of a server that is gone cannot be taken over: %s", err->text);
+    } else {
+        f->more = true;
+    }
+    f->unsure = f->unsure || rc < 0; /* a request that was repeated may have met its own change */
+    count_round_down(f);
+}
+
+static void on_remains_gone(void *arg, int rc, const struct kube_reply *reply,
+                            const struct err *err)
+{
+    struct kube_fronts *f = arg;
+    if (rc < 0 && reply->status != 409 && !reply->is_absent) {
+        log_warn("what a server that is gone has left stays: %s", err->text);
+    }
+    count_round_down(f);
+}
+
+static void remove_seen(struct kube_fronts *f, const char *path, const char *version)
+{
+    cJSON *body = json_build_new();
+    json_build_string(body, "kind", "DeleteOptions");
+    json_build_string(body, "apiVersion", "v1");
+    json_build_string(json_build_object(body, "preconditions"), "resourceVersion", version);
+    CLEANUP_FREE char *json = json_build_print(body);
+    cJSON_Delete(body);
+    struct kube_request request = {
+        .method = "DELETE", .path = path, .json = json, .total_ms = CALL_MS};
+    f->pending++;
+    kube_api_call(f->api, &request, on_remains_gone, f);
+}
+
+static uint64_t turn_of(const cJSON *pod)
+{
+    const cJSON *annotations = json_get(json_get(pod, "metadata"), "annotations");
+    const char *text = json_get_str(annotations, KUBE_ANNOTATION_TURN);
+    uint64_t turn = 0;
+    return text != NULL && str_to_u64(text, 0, TURNS_MAX, &turn, NULL) == 0 ? turn : 0;
+}
+
+char *kube_fronts_claim(const cJSON *pod, const char *own, const char *dir,
+                        uint64_t *ret_generation)
+{
+    const cJSON *metadata = json_get(pod, "metadata");
+    const char *version = json_get_str(metadata, "resourceVersion");
+    const char *sandbox = json_get_str(json_get(metadata, "labels"), KUBE_LABEL_SANDBOX);
+    char host[KUBE_HOST_SIZE];
+    char turn[24];
+    uint64_t next = turn_of(pod) + 1;
+    if (version == NULL || sandbox == NULL || next > TURNS_MAX) {
+        return NULL;
+    }
+    snprintf(turn, sizeof(turn), "%llu", (unsigned long long)next);
+    kube_pod_host(host);
+    CLEANUP_FREE char *place = alloc_printf("%s/%s", dir, sandbox);
+    cJSON *body = json_build_new();
+    cJSON *change = json_build_object(body, "metadata");
+    json_build_string(change, "resourceVersion", version);
+    cJSON *labels = json_build_object(change, "labels");
+    json_build_string(labels, KUBE_LABEL_FRONT, own);
+    json_build_string(labels, KUBE_LABEL_HOST, host);
+    cJSON *annotations = json_build_object(change, "annotations");
+    json_build_string(annotations, KUBE_ANNOTATION_TURN, turn);
+    owner_label(annotations, sandbox, place);
+    char *text = json_build_print(body);
+    cJSON_Delete(body);
+    *ret_generation = next * GENERATIONS;
+    return text;
+}
+
+/* Keeps what is told of the pod if it becomes ours. */
+static struct taken *note_taken(struct kube_fronts *f, const char *sandbox, const cJSON *pod)
+{
+    struct taken *t = &f->taken[f->taken_count];
+    *t = (struct taken){.fronts = f};
+    if (strlen(sandbox) >= sizeof(t->sandbox)) {
+        return NULL;
+    }
+    snprintf(t->sandbox, sizeof(t->sandbox), "%s", sandbox);
+    buf_init(&t->record, (size_t)64 << 10);
+    if (!kube_front_record(pod, &t->record)) {
+        buf_finish(&t->record);
+        return NULL;
+    }
+    f->taken_count++;
+    return t;
+}
+
+/* Whether our server has a directory of it. */
+static bool is_known(const struct kube_fronts *f, const char *sandbox)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", f->dir, sandbox);
+    return access(path, F_OK) == 0;
+}
+
+static void take_pod(struct kube_fronts *f, const cJSON *pod, const char *name, const char *sandbox,
+                     bool is_own)
+{
+    struct kube_state state;
+    CLEANUP_FREE char *path = kube_api_path(f->api, "pods", name);
+    const char *version = json_get_str(json_get(pod, "metadata"), "resourceVersion");
+    bool ended = kube_state_read(pod, &state, NULL) < 0 || state.kind == KUBE_STATE_ENDED;
+    if (f->taken_count == BACKEND_TAKEN_MAX) {
+        f->more = true;
+        f->unsure = f->unsure || is_own;
+        return;
+    }
+    struct taken *t = ended ? NULL : note_taken(f, sandbox, pod);
+    if (is_own && t != NULL) {
+        t->ours = true;
+        t->generation = turn_of(pod) * GENERATIONS;
+    }
+    if (is_own) {
+        return;
+    }
+    CLEANUP_FREE char *change =
+        t != NULL ? kube_fronts_claim(pod, f->own, f->dir, &t->generation) : NULL;
+    if (change != NULL) {
+        struct kube_request request = {
+            .method = "PATCH", .path = path, .json = change, .total_ms = CALL_MS};
+        f->pending++;
+        kube_api_call(f->api, &request, on_claimed, t);
+    } else if (version != NULL) {
+        log_info("removing pod %s of a server that is gone, which nobody knows", name);
+        remove_seen(f, path, version);
+    }
+}
+
+static void take_pods(struct kube_fronts *f, const cJSON *items)
+{
+    const cJSON *pod;
+    cJSON_ArrayForEach(pod, items)
+    {
+        const cJSON *metadata = json_get(pod, "metadata");
+        const cJSON *labels = json_get(metadata, "labels");
+        const char *name = json_get_str(metadata, "name");
+        const char *front = json_get_str(labels, KUBE_LABEL_FRONT);
+        const char *sandbox = json_get_str(labels, KUBE_LABEL_SANDBOX);
+        if (name == NULL || !kube_is_label(name) || front == NULL || !kube_is_label(front) ||
+            sandbox == NULL || !kube_state_is_of(pod, sandbox)) {
+            continue;
+        }
+        if (strcmp(front, f->own) == 0) {
+            if (!is_known(f, sandbox)) {
+                take_pod(f, pod, name, sandbox, true);
+            }
+            continue;
+        }
+        struct other *o = NULL;
+        for (size_t i = 0; i < f->other_count; i++) {
+            o = strcmp(f->others[i].id, front) == 0 ? &f->others[i] : o;
+        }
+        o = o != NULL ? o : note_other(f, front, "", f->lease_ms);
+        if (o != NULL) {
+            o->has_pods = true;
+        }
+        if (o != NULL && is_dead(f, o)) {
+            take_pod(f, pod, name, sandbox, false);
+        }
+    }
+}
+
+/* Forgets those of which nothing is left, and removes the leases of the dead among them. */
+static void forget_others(struct kube_fronts *f)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < f->other_count; i++) {
+        struct other *o = &f->others[i];
+        bool over = !o->has_pods && is_dead(f, o);
+        if (over && o->mark[0] != '\0') {
+            CLEANUP_FREE char *path =
+                alloc_printf("/apis/coordination.k8s.io/v1/namespaces/%s/leases/cloister-%s",
+                             kube_api_cluster(f->api)->namespace_, o->id);
+            log_info("server %s is gone, and nothing of it is left", o->id);
+            remove_seen(f, path, o->mark);
+        }
+        if (!over) {
+            f->others[kept++] = *o;
+        }
+    }
+    f->other_count = kept;
+}
+
+static void on_pods_listed(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+{
+    struct kube_fronts *f = arg;
+    if (rc < 0) {
+        end_round(f, rc, err);
+        return;
+    }
+    const char *rest = json_get_str(json_get(reply->json, "metadata"), "continue");
+    f->pending = 1; /* the list itself */
+    f->more = rest != NULL && rest[0] != '\0';
+    f->unsure = false;
+    for (size_t i = 0; i < f->other_count; i++) {
+        f->others[i].has_pods = false;
+    }
+    take_pods(f, json_get(reply->json, "items"));
+    if (!f->more) {
+        forget_others(f);
+        f->looked_ms = uv_now(f->tasks->loop);
+    }
+    count_round_down(f);
+}
+
+static void list_pods(struct kube_fronts *f)
+{
+    bool with_own = f->unsure || f->looked_ms == 0;
+    CLEANUP_BUF struct buf alive;
+    buf_init(&alive, (size_t)OTHERS_MAX * 64);
+    int rc = with_own ? 0 : buf_add_str(&alive, f->own, NULL);
+    for (size_t i = 0; rc == 0 && i < f->other_count; i++) {
+        const struct other *o = &f->others[i];
+        if (o->mark[0] != '\0' && !is_dead(f, o)) {
+            rc = buf_printf(&alive, NULL, "%s%s", alive.len > 0 ? "," : "", o->id);
+        }
+    }
+    const char *ids = rc == 0 && alive.len > 0 ? buf_cstr(&alive) : NULL;
+    CLEANUP_FREE char *but =
+        ids != NULL ? alloc_printf("," KUBE_LABEL_FRONT " notin (%s)", ids) : alloc_strdup("");
+    CLEANUP_FREE char *labels =
+        alloc_printf(KUBE_LABEL_MANAGED "=" KUBE_MANAGED "," KUBE_LABEL_FRONT "%s", but);
+    CLEANUP_FREE char *escaped = http_escape(labels);
+    CLEANUP_FREE char *pods = kube_api_path(f->api, "pods", "");
+    CLEANUP_FREE char *path = alloc_printf("%s?labelSelector=%s&limit=%d", pods, escaped, PODS_MAX);
+    struct kube_request request = {.method = "GET", .path = path, .total_ms = CALL_MS};
+    kube_api_call(f->api, &request, on_pods_listed, f);
+}
+
+/* ---- leases ---- */
+
+static char *leases_path(const struct kube_fronts *f, const char *name)
+{
+    return alloc_printf("/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s",
+                        kube_api_cluster(f->api)->namespace_, name[0] != '\0' ? "/" : "", name);
+}
+
+static void on_leases_listed(void *arg, int rc, const struct kube_reply *reply,
+                             const struct err *err)
+{
+    struct kube_fronts *f = arg;
+    if (rc < 0) {
+        end_round(f, rc, err);
+        return;
+    }
+    take_leases(f, json_get(reply->json, "items"));
+    if (wants_pods(f)) {
+        list_pods(f);
+    } else {
+        end_round(f, 0, NULL);
+    }
+}
+
+static void list_leases(struct kube_fronts *f)
+{
+    CLEANUP_FREE char *escaped = http_escape(KUBE_LABEL_MANAGED "=" KUBE_MANAGED);
+    CLEANUP_FREE char *leases = leases_path(f, "");
+    CLEANUP_FREE char *path = alloc_printf("%s?labelSelector=%s", leases, escaped);
+    struct kube_request request = {.method = "GET", .path = path, .total_ms = CALL_MS};
+    kube_api_call(f->api, &request, on_leases_listed, f);
+}
+
+/* To be freed. */
+static char *lease_body(const struct kube_fronts *f, bool is_new)
+{
+    char host[64] = "";
+    char iso[CLOCK_ISO_SIZE];
+    cJSON *body = json_build_new();
+    clock_iso(clock_wall_ms(), iso, sizeof(iso));
+    /* the API wants microseconds */
+    CLEANUP_FREE char *now = alloc_printf("%.*s000Z", (int)strcspn(iso, "Z"), iso);
+    if (gethostname(host, sizeof(host) - 1) < 0 || host[0] == '\0') {
+        snprintf(host, sizeof(host), "%s", f->own);
+    }
+    if (is_new) {
+        json_build_string(body, "apiVersion", "coordination.k8s.io/v1");
+        json_build_string(body, "kind", "Lease");
+        cJSON *metadata = json_build_object(body, "metadata");
+        json_build_string(metadata, "name", f->lease);
+        cJSON *labels = json_build_object(metadata, "labels");
+        json_build_string(labels, KUBE_LABEL_MANAGED, KUBE_MANAGED);
+        json_build_string(labels, KUBE_LABEL_FRONT, f->own);
+    }
+    cJSON *spec = json_build_object(body, "spec");
+    json_build_string(spec, "holderIdentity", host); /* for people */
+    json_build_number(spec, "leaseDurationSeconds", f->lease_ms / 1000);
+    json_build_string(spec, "renewTime", now);
+    char *text = json_build_print(body);
+    cJSON_Delete(body);
+    return text;
+}
+
+static void on_lease_made(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+{
+    struct kube_fronts *f = arg;
+    if (rc < 0 && !reply->is_there) {
+        end_round(f, rc, err);
+    } else {
+        list_leases(f);
+    }
+}
+
+static void on_renewed(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+{
+    struct kube_fronts *f = arg;
+    if (reply->is_absent) {
+        CLEANUP_FREE char *path = leases_path(f, "");
+        CLEANUP_FREE char *body = lease_body(f, true);
+        struct kube_request request = {
+            .method = "POST", .path = path, .json = body, .total_ms = CALL_MS};
+        kube_api_call(f->api, &request, on_lease_made, f);
+    } else if (rc < 0) {
+        end_round(f, rc, err);
+    } else {
+        list_leases(f);
+    }
+}
+
+void kube_fronts_round(struct kube_fronts *f, uint64_t lease_ms, backend_front_fn done, void *arg)
+{
+    f->lease_ms = lease_ms;
+    f->done = done;
+    f->arg = arg;
+    CLEANUP_FREE char *path = leases_path(f, f->lease);
+    CLEANUP_FREE char *body = lease_body(f, false);
+    struct kube_request request = {
+        .method = "PATCH", .path = path, .json = body, .total_ms = CALL_MS};
+    kube_api_call(f->api, &request, on_renewed, f);
+}
+
+int kube_fronts_create(struct tasks *tasks, struct kube_api *api, const struct backend_spec *spec,
+                       struct kube_fronts **ret, struct err *err)
+{
+    CLEANUP_FREE char *own = kube_front_own(spec->shared_dir);
+    const char *slash = strrchr(spec->dir, '/');
+    if (own == NULL || slash == NULL) {
+        return err_set(err, ERR_CONFIG, "this server has no name among others");
+    }
+    struct kube_fronts *f = alloc_one(struct kube_fronts);
+    f->tasks = tasks;
+    f->api = api;
+    f->own = STEAL_PTR(own);
+    /* this worker's own directory lies beside those of all sandboxes */
+    f->dir = alloc_viewdup(view_bytes(spec->dir, (size_t)(slash - spec->dir)));
+    f->lease = alloc_printf("cloister-%s", f->own);
+    *ret = f;
+    return 0;
+}
+
+void kube_fronts_free(struct kube_fronts *f)
+{
+    if (f != NULL) {
+        drop_taken(f);
+        free(f->own);
+        free(f->dir);
+        free(f->lease);
+        free(f);
+    }
+}

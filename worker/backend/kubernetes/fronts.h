@@ -1,0 +1,32 @@
+/*
+ * The rounds of a server among others of one namespace: its lease, theirs, and the pods of those
+ * that are gone.
+ *
+ * Thread: the loop thread. Nothing blocks.
+ */
+#ifndef CLOISTER_WORKER_BACKEND_KUBERNETES_FRONTS_H
+#define CLOISTER_WORKER_BACKEND_KUBERNETES_FRONTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/backend/backend.h"
+#include "worker/backend/kubernetes/api.h"
+
+struct kube_fronts;
+
+/* `spec` names the directories of this server; -ERR_CONFIG if it has no id. Freed by
+ * kube_fronts_free() when the tasks are closed. */
+int kube_fronts_create(struct tasks *tasks, struct kube_api *api, const struct backend_spec *spec,
+                       struct kube_fronts **ret, struct err *err) WARN_UNUSED;
+void kube_fronts_free(struct kube_fronts *f);
+
+/* One at a time. `done` is called once, later. */
+void kube_fronts_round(struct kube_fronts *f, uint64_t lease_ms, backend_front_fn done, void *arg);
+
+/* The change that makes a pod ours, to be freed; NULL if it is no pod of a sandbox. `dir` has the
+ * directories of our sandboxes. */
+char *kube_fronts_claim(const cJSON *pod, const char *own, const char *dir,
+                        uint64_t *ret_generation);
+
+#endif
