@@ -345,6 +345,11 @@ static int check_together(const struct config *c, struct err *err)
                        c->disk_mb, c->memory_mb, room_disk_max(c->memory_mb << 20) >> 20,
                        room_memory_min(c->disk_mb << 20) >> 20);
     }
+    if (c->front_lease_s > 0 && c->instance[0] == '\0' && c->http[0] == '\0') {
+        return err_set(err, ERR_CONFIG,
+                       "--front-lease-seconds: the sandboxes of a server without a name end with "
+                       "it; give it one with --instance, or leave the option out");
+    }
     if (pool_option_check(c, err) < 0) {
         return err_wrap(err, "--pool");
     }

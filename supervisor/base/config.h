@@ -45,10 +45,11 @@ struct config {
     uint64_t ttl_s;
     uint64_t max_lifetime_s;
     uint64_t max_sandboxes, max_calls;
-    char *pool;            /* as pool_option.h reads it */
-    char *default_sandbox; /* "auto" "principal" "session" "call" */
-    char *results;         /* one of RESULT_FORM_WORDS */
-    uint64_t grace_s;      /* a sandbox lives on for this long without a server */
+    char *pool;             /* as pool_option.h reads it */
+    char *default_sandbox;  /* "auto" "principal" "session" "call" */
+    char *results;          /* one of RESULT_FORM_WORDS */
+    uint64_t grace_s;       /* a sandbox lives on for this long without a server */
+    uint64_t front_lease_s; /* after which other servers take over; 0: there are none */
     /* HTTP */
     char *http; /* "PORT" or "HOST:PORT", "" for none */
     bool stdio; /* also serve stdio if there is HTTP */

@@ -225,6 +225,9 @@ const struct option options[] = {
     {"instance", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(instance), "", 0, 0, "NAME",
      "name of this server's sandboxes: the next server with it takes them over; default: they end with this "
      "one, with --http main", NULL},
+    {"front-lease-seconds", OPTION_TOPIC_SERVER, OPTION_NUMBER, FIELD(front_lease_s), "0", 0, 900, "S",
+     "several servers with this option in one namespace take over each other's sandboxes: those of one that is "
+     "gone, when it has not renewed its Lease for so long; 15 is usual, 0 is no", NULL},
     {"worker-path", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(worker_path), "", 0, 0, "FILE",
      "the cloister-worker program; default: found beside this one", NULL},
     {"agent-path", OPTION_TOPIC_SERVER, OPTION_TEXT, FIELD(agent_path), "", 0, 0, "FILE",

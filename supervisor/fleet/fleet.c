@@ -26,6 +26,7 @@
 #include "supervisor/fleet/internal.h"
 #include "supervisor/fleet/pool.h"
 #include "supervisor/fleet/sandbox/adoption.h"
+#include "supervisor/fleet/sandbox/fronts.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 #include "supervisor/fleet/state/sweep.h"
 #include "supervisor/fleet/state/sweeper.h"
@@ -207,6 +208,28 @@ static void on_settled(void *arg, unsigned leftovers)
     }
 }
 
+static struct sandbox *find_id(struct fleet *f, const char *id);
+
+static bool is_known(void *arg, const char *id)
+{
+    return find_id(arg, id) != NULL;
+}
+
+/* From now on this server is one of several, if it is to be. */
+static void join_fronts(struct fleet *f)
+{
+    const struct fronts_setup setup = {
+        .host = &f->host,
+        .adopt = f->adopt,
+        .backend = engine_backend(f->engine),
+        .known = is_known,
+        .arg = f,
+    };
+    if (f->host.config->front_lease_s > 0) {
+        f->fronts = fronts_begin(&setup);
+    }
+}
+
 /* Prepares everything that the first worker needs, once; after a failure the next caller tries
  * again. */
 static int prepare_fleet(struct fleet *f, struct err *err, const char **ret_hint)
@@ -227,6 +250,7 @@ static int prepare_fleet(struct fleet *f, struct err *err, const char **ret_hint
         const struct adopt_setup setup = {setup_of(f), f->sweep, on_found, on_settled, f};
         host->adopting = true;
         f->adopt = adopt_begin(&setup);
+        join_fronts(f);
     }
     return 0;
 }
@@ -235,7 +259,8 @@ void fleet_adopt(struct fleet *f)
 {
     struct err err = ERR_INIT;
     const char *hint = "";
-    if (f->host.instance != NULL || f->host.stopping || !instance_exists(f->host.config)) {
+    bool at_once = f->host.config->front_lease_s > 0 || instance_exists(f->host.config);
+    if (f->host.instance != NULL || f->host.stopping || !at_once) {
         return;
     }
     if (prepare_fleet(f, &err, &hint) < 0) {

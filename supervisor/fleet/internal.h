@@ -15,6 +15,7 @@
 
 struct adopt;
 struct engine;
+struct fronts;
 struct pool;
 struct sweep;
 struct sandbox;
@@ -23,8 +24,9 @@ struct fleet {
     struct fleet_host host; /* first, because on_host_released() gets it */
     struct engine *engine;
     struct sweep *sweep;
-    struct adopt *adopt; /* takes over the sandboxes of a named instance */
-    bool adopt_failed;   /* the next lookup tries again */
+    struct adopt *adopt;   /* takes over the sandboxes of a named instance */
+    bool adopt_failed;     /* the next lookup tries again */
+    struct fronts *fronts; /* NULL: no other server takes over sandboxes of ours */
     TAILQ_HEAD(, sandbox) sandboxes;
     struct pool *pool;
     unsigned char key[FLEET_KEY_BYTES];

@@ -24,6 +24,7 @@
 #include "supervisor/fleet/internal.h"
 #include "supervisor/fleet/pool.h"
 #include "supervisor/fleet/sandbox/adoption.h"
+#include "supervisor/fleet/sandbox/fronts.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 #include "supervisor/fleet/state/firsts.h"
 #include "supervisor/fleet/state/removals.h"
@@ -186,6 +187,7 @@ void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg)
             sandbox_close(s, "the server is shutting down", NULL, NULL);
         }
     }
+    fronts_stop(STEAL_PTR(f->fronts));
     worker_link_stop_expendable(&f->host);
     sweep_stop(f->sweep);
     removals_stop(&f->host);

@@ -27,9 +27,9 @@
 
 #define GENERATION_MAX 1000 /* limit of the search for sockets of started workers */
 
-int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err *err)
+static struct msg_record whose_of(const struct sandbox *s, bool answered)
 {
-    struct msg_record whose = {
+    return (struct msg_record){
         .owner = view_of(s->owner),
         .name = view_of(s->name),
         .is_default = s->is_default,
@@ -42,7 +42,26 @@ int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err
         .ttl_ms = s->clock.ttl_ms,
         .lifetime_ms = s->clock.lifetime_ms,
     };
+}
+
+int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err *err)
+{
+    const struct msg_record whose = whose_of(s, answered);
     return record_save(s->host, s->dir, &s->spec, &whose, done, s, err);
+}
+
+int sandbox_publish(struct sandbox *s, worker_reply_fn done, struct err *err)
+{
+    const struct msg_record whose = whose_of(s, true);
+    struct msg m = {.type = MSG_KEEP};
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, LIMIT_ITEM);
+    int rc = record_encode_public(&text, &s->spec, &whose, err);
+    if (rc < 0) {
+        return rc;
+    }
+    m.keep.record = view_bytes(text.data, text.len);
+    return worker_link_ask(s->link, &m, TIME_OPEN_MS, done, s, err);
 }
 
 static void restore_spec(struct sandbox *s, const struct msg_open *open)

@@ -194,6 +194,67 @@ struct adopt *adopt_begin(const struct adopt_setup *setup)
     return a;
 }
 
+/* ---- of another server ---- */
+
+/* Times of a record are of its host's clock and boot; those by which it is closed are ours. */
+static void translate_times(struct msg_record *whose)
+{
+    uint64_t wall_ms = clock_wall_ms(), now_ms = clock_ms();
+    uint64_t age_ms = wall_ms > whose->created_wall_ms ? wall_ms - whose->created_wall_ms : 0;
+    whose->created_ms = now_ms > age_ms ? now_ms - age_ms : 0;
+    whose->boot = view_of(record_boot());
+}
+
+static void begin_taken(struct adopt *a, struct sandbox *s)
+{
+    struct fleet_host *host = a->setup.sandbox.host;
+    a->setup.found(a->setup.arg, s);
+    if (a->unsettled == 0) {
+        a->began_us = clock_us();
+        a->adopted = 0;
+        a->leftovers = 0;
+    }
+    host->adopting = true;
+    s->adoption.run = a;
+    sm_move(&s->adoption.sm, ADOPTION_RUNNING);
+    a->unsettled++;
+    a->adopted++;
+    sm_move(&s->adoption.sm, ADOPTION_QUEUED);
+    TAILQ_INSERT_TAIL(&a->waiting, s, adoption.node);
+    turn_later(a);
+}
+
+int adopt_taken(struct adopt *a, const struct msg_taken *taken, const char *backend,
+                struct view_list place, struct err *err)
+{
+    struct record record;
+    CLEANUP_FREE char *id = alloc_viewdup(taken->sandbox);
+    int rc = instance_is_sandbox_id(id) ? record_read(taken->record, &record, err)
+                                        : err_set(err, ERR_PROTOCOL, "it has no id of ours");
+    if (rc < 0) {
+        return rc;
+    }
+    const struct view_list theirs = record.open.open.place;
+    if (record.open.open.packages_write || !record.whose.record.answered) {
+        rc = err_set(err, ERR_PROTOCOL, "no client knows it");
+    } else if (!view_is(record.open.open.backend, backend)) {
+        /* whoever may change what the engine keeps must not reach anything else */
+        rc = err_set(err, ERR_PROTOCOL, "it is of another backend");
+    } else {
+        translate_times(&record.whose.record);
+        record.open.open.place = place;
+        struct sandbox *s = sandbox_restore(&a->setup.sandbox, id, &record);
+        record.open.open.place = theirs;
+        struct err unsaved = ERR_INIT;
+        if (sandbox_import(s, taken->generation, &unsaved) < 0) {
+            log_warn("sandbox: %s sandbox=%s", unsaved.text, id); /* it goes on without a record */
+        }
+        begin_taken(a, s);
+    }
+    record_finish(&record);
+    return rc;
+}
+
 void adopt_destroy(struct adopt *a)
 {
     if (a != NULL) {

@@ -1,5 +1,6 @@
 /*
- * Takes over the sandboxes of a named instance that had a server before.
+ * Takes over the sandboxes of a named instance that had a server before, and those that another
+ * server has left to us.
  *
  * Private to the fleet. Loop thread only; blocks only to read a small file or two for each sandbox.
  */
@@ -23,6 +24,12 @@ struct adopt_setup {
 /* Reads the directories of our instance, which must be open, and starts to take the sandboxes
  * over. */
 struct adopt *adopt_begin(const struct adopt_setup *setup);
+
+/* Takes over one that another server had, of whose workers none had this generation. `backend` is
+ * ours, and `place` where we find its engine. -ERR_PROTOCOL and others if its record says nothing
+ * that we could go by; its remains are then ours to remove. */
+int adopt_taken(struct adopt *a, const struct msg_taken *taken, const char *backend,
+                struct view_list place, struct err *err) WARN_UNUSED;
 
 /* The worker that was started for s is ready, or dead, so another one may be started. */
 void adopt_started(struct adopt *a, struct sandbox *s);

@@ -12,6 +12,8 @@
 #include "supervisor/base/share.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
+#define LEASES_OF_GRACE 4
+
 static bool asks_for_share(const struct fleet_spec *spec, struct view name)
 {
     for (size_t i = 0; i < spec->shares.count; i++) {
@@ -110,7 +112,9 @@ void sandbox_take_spec(struct sandbox *s, const struct fleet_spec *spec)
     s->asked.image_is_reference = spec->image_is_reference;
     o->image = view_of(alloc_strdup(image != NULL ? image : ""));
     sandbox_take_limits(c, spec, o);
-    o->grace_ms = c->grace_s * 1000;
+    /* another server needs one lease to see that this one is gone, and some time for itself */
+    uint64_t grace_s = c->front_lease_s * LEASES_OF_GRACE;
+    o->grace_ms = (grace_s > c->grace_s ? grace_s : c->grace_s) * 1000;
     o->lifetime_s = c->max_lifetime_s;
     o->strict = c->strict;
     o->pull = strcmp(c->pull, "missing") == 0;

@@ -159,6 +159,58 @@ void sandbox_ready(struct sandbox *s, const char *cause)
 
 static void on_record_saved(void *arg, int rc, const struct err *err);
 
+static void save_answered(struct sandbox *s)
+{
+    struct err err = ERR_INIT;
+    s->record_saved = false;
+    int rc = sandbox_save(s, true, on_record_saved, &err);
+    if (rc < 0) {
+        on_record_saved(s, rc, &err);
+    }
+}
+
+/* ---- for other servers ---- */
+
+static void publish_failed(struct sandbox *s, const struct err *err)
+{
+    s->unpublished = true;
+    log_warn("sandbox: no other server can take it over: %s sandbox=%s", err->text, s->id);
+}
+
+static void on_published(void *arg, int rc, const struct msg *reply, const struct err *err,
+                         const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)reply, (void)hint;
+    s->unpublished = rc < 0;
+    if (rc < 0 && err != NULL) {
+        publish_failed(s, err);
+    }
+    if (!sandbox_is_leaving(s)) {
+        save_answered(s);
+    }
+}
+
+static void on_published_late(void *arg, int rc, const struct msg *reply, const struct err *err,
+                              const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)reply, (void)hint;
+    s->unpublished = rc < 0;
+    if (rc < 0 && err != NULL) {
+        publish_failed(s, err);
+    }
+}
+
+/* Its worker died before it had done it. */
+static void publish_again(struct sandbox *s)
+{
+    struct err err = ERR_INIT;
+    if (s->unpublished && sandbox_publish(s, on_published_late, &err) < 0) {
+        publish_failed(s, &err);
+    }
+}
+
 /* The creation is answered when the record says so: the next server must never take a sandbox that
  * a client knows for an unknown one. If no server will read the record, this does not wait for it.
  */
@@ -175,11 +227,13 @@ void sandbox_created(struct sandbox *s, const char *cause)
         sandbox_answer_opened(s, NULL, "");
         return;
     }
-    s->record_saved = false;
-    int rc = sandbox_save(s, true, on_record_saved, &err);
-    if (rc < 0) {
-        on_record_saved(s, rc, &err);
+    if (s->host->config->front_lease_s > 0 && !sandbox_is_installer(s)) {
+        if (sandbox_publish(s, on_published, &err) == 0) {
+            return;
+        }
+        publish_failed(s, &err);
     }
+    save_answered(s);
 }
 
 static void on_open_answered(void *arg, int rc, const struct msg *reply, const struct err *err,
@@ -220,6 +274,7 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
             sandbox_ask_past(s);
         } else {
             sandbox_ready(s, "adopted");
+            publish_again(s);
             metrics_observe(METRIC_WORKER_REPAIR, 0, clock_us() - s->repair.died_us);
             log_info("sandbox recovered after_us=%" PRIu64 " calls=%zu sandbox=%s gen=%" PRIu64,
                      clock_us() - s->repair.died_us, s->call_count, s->id, s->generation);
@@ -279,6 +334,19 @@ static void on_record_saved(void *arg, int rc, const struct err *err)
         sandbox_answer_opened(s, NULL, "");
     }
     open_if_prepared(s);
+}
+
+int sandbox_import(struct sandbox *s, uint64_t generation, struct err *err)
+{
+    s->generation = generation;
+    int rc = instance_restore(s->host->instance, s->dir, err);
+    if (rc < 0) {
+        return rc;
+    }
+    s->record_saved = false;
+    rc = sandbox_save(s, true, on_record_saved, err);
+    s->record_saved = rc < 0;
+    return rc;
 }
 
 /* ---- its worker ------------------------------------------------------------------------------ */

@@ -70,6 +70,7 @@ struct sandbox {
     bool evicted;           /* closed to make room for another; does not count against limits */
     char *dir;
     bool record_saved; /* in it; none is being written */
+    bool unpublished;  /* other servers cannot take it over, and should be able to */
     struct sm sm;      /* enum sandbox_state */
     char *reason;      /* why it is FAILED, or why it is being closed */
 
@@ -209,6 +210,10 @@ void sandbox_start_worker(struct sandbox *s);
 
 /* The callbacks of its worker links. */
 extern const struct worker_link_events sandbox_worker_events;
+
+/* One that another server had, right after sandbox_restore(): writes the record, for which its
+ * first worker, of this generation and on, waits. */
+int sandbox_import(struct sandbox *s, uint64_t generation, struct err *err) WARN_UNUSED;
 
 /* Nothing is left to find out: state READY, and calls continue. */
 void sandbox_ready(struct sandbox *s, const char *cause);
@@ -371,6 +376,9 @@ void sandbox_installers_forget(struct sandbox *s);
 
 /* Writes the record. `answered`: its creation is answered. */
 int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err *err) WARN_UNUSED;
+
+/* Has the engine keep the record for other servers; `done` gets s. */
+int sandbox_publish(struct sandbox *s, worker_reply_fn done, struct err *err) WARN_UNUSED;
 
 /* Makes the object of a recorded sandbox, in RECOVERING. Does not look for its worker. */
 struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *id,

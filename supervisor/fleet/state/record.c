@@ -33,25 +33,46 @@
 
 #define RECORD_MAX (LIMIT_FRAME + (size_t)(64u << 10)) /* RECORD itself is small */
 
+static int record_encode(struct buf *out, const struct msg_open *open_message,
+                         const struct msg_record *whose, struct err *err)
+{
+    struct msg first = {.type = MSG_OPEN};
+    struct msg second = {.type = MSG_RECORD};
+    first.open = *open_message;
+    second.record = *whose;
+    int rc = msg_encode_frame(out, &first, err);
+    return rc == 0 ? msg_encode_frame(out, &second, err) : rc;
+}
+
 int record_save(struct fleet_host *host, const char *dir, const struct msg_open *open_message,
                 const struct msg_record *whose, disk_done_fn done, void *arg, struct err *err)
 {
     CLEANUP_BUF struct buf frames;
     buf_init(&frames, RECORD_MAX);
-    struct msg first = {.type = MSG_OPEN};
-    struct msg second = {.type = MSG_RECORD};
-    first.open = *open_message;
-    second.record = *whose;
-    int rc = msg_encode_frame(&frames, &first, err);
-    if (rc == 0) {
-        rc = msg_encode_frame(&frames, &second, err);
-    }
+    int rc = record_encode(&frames, open_message, whose, err);
     if (rc < 0) {
         return rc;
     }
     CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
     disk_write(host, path, view_bytes(frames.data, frames.len), done, arg);
     return 0;
+}
+
+int record_encode_public(struct buf *out, const struct msg_open *open_message,
+                         const struct msg_record *whose, struct err *err)
+{
+    struct msg_open shown = *open_message;
+    shown.place = (struct view_list){.items = NULL};
+    shown.runners = (struct view_list){.items = NULL}; /* the agent has them */
+    shown.mounts = (struct view_list){.items = NULL};
+    shown.shares = (struct view_list){.items = NULL};
+    shown.door_proxy = view_of("");
+    shown.door_proxy_auth = view_of("");
+    int rc = record_encode(out, &shown, whose, err);
+    if (rc == 0 && out->len > LIMIT_RECORD) {
+        rc = err_set(err, ERR_TOO_BIG, "its record is longer than %u bytes", LIMIT_RECORD);
+    }
+    return rc;
 }
 
 /* Takes the next message from *rest; it must have this type. */
@@ -85,28 +106,47 @@ static int check_place(const struct msg_open *m, struct err *err)
     return rc;
 }
 
+/* Takes what r->text holds. */
+static int read_messages(struct record *r, struct err *err)
+{
+    struct view rest = view_bytes(r->text.data, r->text.len);
+    int rc = next_message(&rest, MSG_OPEN, &r->open, err);
+    if (rc == 0) {
+        rc = check_place(&r->open.open, err);
+    }
+    if (rc == 0) {
+        rc = next_message(&rest, MSG_RECORD, &r->whose, err);
+    }
+    if (rc == 0 && rest.len > 0) {
+        rc = err_set(err, ERR_PROTOCOL, "something follows in it");
+    }
+    return rc;
+}
+
 int record_load(const char *dir, struct record *ret, struct err *err)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/record", dir);
     struct record r = {.open = {.type = MSG_NONE}, .whose = {.type = MSG_NONE}};
     buf_init(&r.text, RECORD_MAX);
     int rc = file_read(path, &r.text, err);
-    struct view rest = view_bytes(r.text.data, r.text.len);
-    if (rc == 0) {
-        rc = next_message(&rest, MSG_OPEN, &r.open, err);
-    }
-    if (rc == 0) {
-        rc = check_place(&r.open.open, err);
-    }
-    if (rc == 0) {
-        rc = next_message(&rest, MSG_RECORD, &r.whose, err);
-    }
-    if (rc == 0 && rest.len > 0) {
-        rc = err_set(err, ERR_PROTOCOL, "something follows in it");
-    }
+    rc = rc == 0 ? read_messages(&r, err) : rc;
     if (rc < 0) {
         record_finish(&r);
         return err_wrap(err, "%s", path);
+    }
+    *ret = r;
+    return 0;
+}
+
+int record_read(struct view bytes, struct record *ret, struct err *err)
+{
+    struct record r = {.open = {.type = MSG_NONE}, .whose = {.type = MSG_NONE}};
+    buf_init(&r.text, LIMIT_RECORD);
+    int rc = buf_add(&r.text, bytes.data, bytes.len, err);
+    rc = rc == 0 ? read_messages(&r, err) : rc;
+    if (rc < 0) {
+        record_finish(&r);
+        return err_wrap(err, "the record of its server");
     }
     *ret = r;
     return 0;

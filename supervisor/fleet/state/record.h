@@ -25,6 +25,11 @@ int record_save(struct fleet_host *host, const char *dir, const struct msg_open 
                 const struct msg_record *whose, disk_done_fn done, void *arg,
                 struct err *err) WARN_UNUSED;
 
+/* The same for another server, as KEEP takes it: without what is this host's or secret.
+ * -ERR_TOO_BIG if it is longer than LIMIT_RECORD. */
+int record_encode_public(struct buf *out, const struct msg_open *open,
+                         const struct msg_record *whose, struct err *err) WARN_UNUSED;
+
 struct record {
     struct msg open, whose; /* types MSG_OPEN and MSG_RECORD; borrow from `text` */
     struct buf text;
@@ -33,6 +38,9 @@ struct record {
 /* Reads it back; record_finish() frees it. -ERR_IO or -ERR_PROTOCOL if there is no complete record
  * of this version. */
 int record_load(const char *dir, struct record *ret, struct err *err) WARN_UNUSED;
+
+/* The same of bytes, which are copied. */
+int record_read(struct view bytes, struct record *ret, struct err *err) WARN_UNUSED;
 void record_finish(struct record *r);
 
 /* Removes the record of a destroyed sandbox; the rest of its directory is garbage. */

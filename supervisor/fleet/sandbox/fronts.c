@@ -1,0 +1,255 @@
+/*
+ * Several servers of one engine look after each other's sandboxes. What lies there is the backend's
+ * matter, so one worker more does the rounds: it says that this server lives, and brings sandboxes
+ * of those that do not. That worker is asked three times in a lease. If it dies, another one goes
+ * on; if rounds fail for longer than a lease, others take our sandboxes over, which each sandbox's
+ * worker finds out for itself.
+ *
+ * This server's name among the others is random and stays with the instance, so a server that is
+ * started again in time still has its sandboxes. It is a file that all workers can read.
+ */
+#include "supervisor/fleet/sandbox/fronts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "proto/codec.h"
+#include "proto/place.h"
+#include "supervisor/base/config.h"
+#include "supervisor/fleet/host/host.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/sandbox/adoption.h"
+#include "supervisor/fleet/state/disk.h"
+#include "supervisor/fleet/state/removals.h"
+#include "supervisor/fleet/workers/oneshot.h"
+
+#define ROUNDS_OF_LEASE  3
+#define ROUND_MS         60000 /* for one with many requests to an engine that is slow */
+#define AGAIN_MS         1000  /* to the next worker after one has died */
+#define NAME_CHARS       16
+#define SWEEP_GENERATION 1000000000
+
+struct fronts {
+    struct fronts_setup setup;
+    struct view_list place;
+    uv_timer_t timer;
+    struct worker_link *link; /* NULL between two workers */
+    char worker[17];          /* its id, and that of its directory */
+    char *dir;
+    uint64_t generation;
+    bool failed; /* the last round did, which was logged */
+    bool stopped;
+};
+
+static void start_rounds(struct fronts *f);
+
+static void on_round_time(uv_timer_t *timer)
+{
+    struct fronts *f = timer->data;
+    start_rounds(f);
+}
+
+static void round_later(struct fronts *f, uint64_t delay_ms)
+{
+    if (!f->stopped) {
+        uv_timer_start(&f->timer, on_round_time, delay_ms, 0);
+    }
+}
+
+/* ---- what a round brings ---- */
+
+/* What cannot be taken over is removed, since nobody else will. */
+static void remove_taken(struct fronts *f, const char *id)
+{
+    struct fleet_host *host = f->setup.host;
+    struct err err = ERR_INIT;
+    const struct oneshot_target target = {f->setup.backend, f->place, ""};
+    CLEANUP_FREE char *dir = alloc_printf("%s/%s", host->instance->sandboxes, id);
+    if (instance_restore(host->instance, dir, &err) == 0) {
+        removals_add(host, id, dir, &target, SWEEP_GENERATION, 0);
+    }
+}
+
+static void take_sandbox(struct fronts *f, const struct msg_taken *taken)
+{
+    struct err err = ERR_INIT;
+    CLEANUP_FREE char *id = alloc_viewdup(taken->sandbox);
+    if (!instance_is_sandbox_id(id) || f->setup.known(f->setup.arg, id)) {
+        return;
+    }
+    CLEANUP_FREE char *dir = alloc_printf("%s/%s", f->setup.host->instance->sandboxes, id);
+    if (access(dir, F_OK) == 0) {
+        return; /* it is being removed */
+    }
+    if (adopt_taken(f->setup.adopt, taken, f->setup.backend, f->place, &err) < 0) {
+        log_warn("sandbox of another server cannot be taken over: %s sandbox=%s", err.text, id);
+        remove_taken(f, id);
+    }
+}
+
+static void take_sandboxes(struct fronts *f, struct view_list list)
+{
+    struct msg m;
+    struct err err = ERR_INIT;
+    for (size_t i = 0; i < list.count; i++) {
+        if (msg_decode(MSG_LINK_W, list.items[i].data, list.items[i].len, &m, &err) == 0) {
+            if (m.type == MSG_TAKEN) {
+                take_sandbox(f, &m.taken);
+            }
+            msg_finish(&m);
+        }
+    }
+}
+
+/* ---- rounds ---- */
+
+static void on_front_answer(void *arg, int rc, const struct msg *reply, const struct err *err,
+                            const char *hint)
+{
+    struct fronts *f = arg;
+    uint64_t pause_ms = f->setup.host->config->front_lease_s * 1000 / ROUNDS_OF_LEASE;
+    (void)hint;
+    if ((rc < 0 && err == NULL) || f->stopped) {
+        return; /* on_front_dead() follows */
+    }
+    if (rc < 0) {
+        log_line(f->failed ? LOG_DEBUG : LOG_WARN, "the lease could not be renewed: %s", err->text);
+    } else if (f->failed) {
+        log_info("the lease is renewed again");
+    }
+    f->failed = rc < 0;
+    if (rc == 0) {
+        take_sandboxes(f, reply->front_ok.taken);
+        pause_ms = reply->front_ok.more ? 0 : pause_ms;
+    }
+    round_later(f, pause_ms);
+}
+
+static void ask_round(struct fronts *f)
+{
+    struct msg m = {.type = MSG_FRONT};
+    struct err err = ERR_INIT;
+    m.front.backend = view_of(f->setup.backend);
+    m.front.place = f->place;
+    m.front.lease_ms = f->setup.host->config->front_lease_s * 1000;
+    if (worker_link_ask(f->link, &m, ROUND_MS, on_front_answer, f, &err) < 0) {
+        worker_link_kill(f->link, "%s", err.text);
+    }
+}
+
+static void on_front_ready(void *arg)
+{
+    struct fronts *f = arg;
+    if (!f->stopped) {
+        ask_round(f);
+    }
+}
+
+static void on_front_timer_closed(uv_handle_t *handle)
+{
+    struct fronts *f = handle->data;
+    struct fleet_host *host = f->setup.host;
+    alloc_listfree(&f->place);
+    free(f->dir);
+    free(f);
+    fleet_host_release(host);
+}
+
+static void end_fronts(struct fronts *f)
+{
+    err_ignore(dir_remove(f->dir, NULL)); /* what stays is swept by the next server */
+    uv_close((uv_handle_t *)&f->timer, on_front_timer_closed);
+}
+
+static void on_front_dead(void *arg, const struct worker_death *death)
+{
+    struct fronts *f = arg;
+    worker_link_destroy(STEAL_PTR(f->link));
+    if (f->stopped) {
+        end_fronts(f);
+        return;
+    }
+    log_warn("the worker that renews the lease has ended: %s", death->reason);
+    round_later(f, AGAIN_MS);
+}
+
+/* The next round, by a new worker if there is none. */
+static void start_rounds(struct fronts *f)
+{
+    static const struct worker_link_events events = {.ready = on_front_ready,
+                                                     .dead = on_front_dead};
+    struct fleet_host *host = f->setup.host;
+    struct err err = ERR_INIT;
+    if (f->link != NULL) {
+        ask_round(f);
+        return;
+    }
+    struct worker_args args = {
+        .sandbox = f->worker,
+        .dir = f->dir,
+        .shared_dir = host->instance->shared,
+        .backend = f->setup.backend,
+        .generation = ++f->generation,
+        .expendable = true,
+    };
+    int rc = instance_restore(host->instance, f->dir, &err);
+    rc = rc < 0 ? rc : worker_link_start(host, &args, &events, f, &f->link, &err);
+    if (rc < 0) {
+        log_warn("no worker renews the lease: %s", err.text);
+        round_later(f, AGAIN_MS);
+    }
+}
+
+/* ---- beginning and end ---- */
+
+/* Makes the file with our name, unless an earlier server has. */
+static int choose_front_name(const struct instance *instance, struct err *err)
+{
+    char name[NAME_CHARS + 1];
+    CLEANUP_FREE char *path = alloc_printf("%s/front", instance->shared);
+    if (access(path, F_OK) == 0) {
+        return 0;
+    }
+    int rc = random_id(name, NAME_CHARS, err);
+    return rc < 0 ? rc : file_replace(path, name, NAME_CHARS, 0644, err);
+}
+
+struct fronts *fronts_begin(const struct fronts_setup *setup)
+{
+    struct err err = ERR_INIT;
+    struct fleet_host *host = setup->host;
+    struct fronts *f = alloc_one(struct fronts);
+    int rc = choose_front_name(host->instance, &err);
+    rc = rc < 0 ? rc : random_id(f->worker, NAME_CHARS, &err);
+    if (rc < 0) {
+        log_error("no other server will take over sandboxes of this one: %s", err.text);
+        free(f);
+        return NULL;
+    }
+    f->setup = *setup;
+    f->place = place_configured(setup->backend, host->config->engine);
+    f->dir = alloc_printf("%s/%s", host->instance->sandboxes, f->worker);
+    uv_timer_init(host->loop, &f->timer);
+    f->timer.data = f;
+    fleet_host_hold(host);
+    start_rounds(f);
+    return f;
+}
+
+void fronts_stop(struct fronts *f)
+{
+    if (f != NULL) {
+        f->stopped = true;
+        uv_timer_stop(&f->timer);
+        if (f->link == NULL) {
+            end_fronts(f);
+        }
+    }
+}

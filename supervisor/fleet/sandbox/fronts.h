@@ -1,0 +1,29 @@
+/*
+ * This server among others of one engine: its rounds, and the sandboxes that they bring.
+ *
+ * Private to the fleet. Loop thread only; nothing blocks but a file of some bytes at the beginning.
+ */
+#ifndef CLOISTER_SUPERVISOR_FLEET_SANDBOX_FRONTS_H
+#define CLOISTER_SUPERVISOR_FLEET_SANDBOX_FRONTS_H
+
+#include <stdbool.h>
+
+struct adopt;
+struct fleet_host;
+struct fronts;
+
+struct fronts_setup {
+    struct fleet_host *host;
+    struct adopt *adopt;                      /* takes them over */
+    const char *backend;                      /* which has to be the one of all of them */
+    bool (*known)(void *arg, const char *id); /* whether we have this sandbox */
+    void *arg;
+};
+
+/* NULL if it cannot be one of them, which is logged. The instance is open and named. */
+struct fronts *fronts_begin(const struct fronts_setup *setup);
+
+/* The object frees itself when its worker, which is expendable, has ended. NULL is fine. */
+void fronts_stop(struct fronts *f);
+
+#endif
