@@ -1,0 +1,273 @@
+"""Several servers on one cluster (--front-lease-seconds): what one of them has is taken over by another when it is gone, once, with its
+state and its calls; one that was only cut off lets go. On the stand-in of test_kubernetes.py, or the cluster that CLOISTER_KUBE names.
+"""
+
+import os
+import re
+import secrets
+import signal
+
+os.environ["CLOISTER_BACKEND"] = "kubernetes"  # before anything looks for the backend under test
+
+from common import NONE, Suite, contains, equal, needs_backend, poll  # pylint: disable=wrong-import-position
+from common_remote import STREAM, WANTED, begun, nothing_left
+import kube
+import mcp
+from mcp_http import HttpServer
+
+needs_backend("kubernetes")
+cluster = kube.started()
+suite = Suite(NONE)
+FAKED = not cluster.is_real
+
+LEASE_S = 4
+TAKEN = "another server of the cluster has taken it over"
+LEASES = r"^/apis/coordination.k8s.io/v1/namespaces/[^/]+/leases"
+POD = r"^/api/v1/namespaces/[^/]+/pods/[^/?]+$"
+
+
+def front(*options, lease=LEASE_S, **how):
+    """A server among others, whose lease is there."""
+    server = cluster.server("--instance", "main", "--front-lease-seconds", str(lease), *options, **how)
+    server.legacy()
+    poll("it has a lease", lambda: lease_of(server) is not None)
+    return server
+
+
+def name_of(server):
+    """Its name among the others, once it has chosen one."""
+    path = os.path.join(server.runtime_dir, "main", "shared", "front")
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def lease_of(server):
+    found = [lease for lease in cluster.objects("leases") if lease["metadata"].get("labels", {}).get("cloister.front") == name_of(server)]
+    return found[0] if found else None
+
+
+def owner_of(sandbox):
+    return cluster.box_of(sandbox)["metadata"]["labels"].get("cloister.front")
+
+
+def boxes(server):
+    return {box["sandbox_id"]: box for box in server.call("get_sandbox_status")["sandboxes"]}
+
+
+def facts(box):
+    return {key: box[key] for key in ("sandbox_id", "name", "limits", "backend", "image", "executions", "created_at")}
+
+
+def all_of(server):
+    """Pids of a server and of all its workers."""
+    return [server.process.pid] + [pid for pid, line in mcp.processes() if "cloister-worker" in line and server.runtime_dir in line]
+
+
+def killed(server):
+    """Nothing of it is left, as when its machine is gone."""
+    pids = all_of(server)
+    for pid in pids:
+        mcp.send_signal(pid, signal.SIGSTOP)
+    for pid in server.sweepers() + pids[1:]:
+        mcp.send_signal(pid, signal.SIGKILL)
+    server.kill()
+
+
+def has(server, sandbox):
+    box = boxes(server).get(sandbox)
+    return box is not None and box["state"] == "ready"
+
+
+def finish(*servers):
+    """SIGINT ends a server with its sandboxes; then nothing of it is in the cluster but a lease that runs out."""
+    for server in servers:
+        server.process.send_signal(signal.SIGINT)
+    for server in servers:
+        equal(server.wait_exit(), 0, f"exit status; {server.log_tail()}")
+        server.join()
+        equal([line for line in server.log if "Sanitizer" in line], [], "sanitizers")
+        nothing_left(cluster, server)
+
+
+def goes_on(end):
+    """Code runs at the first server when that is gone; the second has all of it, and what was there before."""
+    first, second = front(), front()
+    box = first.call("create_sandbox", name="box", memory_mb=200, timeout_seconds=50)["sandbox_id"]
+    other = first.call("create_sandbox")["sandbox_id"]
+    first.run("before = 'state'", sandbox_id=box)
+    first.run("x = 41", sandbox_id=other)
+    equal((owner_of(box), owner_of(other)), (name_of(first), name_of(first)))
+    begun(first, box, STREAM)
+    poll("it is listed", lambda: first.call("get_sandbox_status", sandbox_id=box)["executions_recent"][0]["status"] == "running")
+    execution = first.call("get_sandbox_status", sandbox_id=box)["executions_recent"][0]["execution_id"]
+    listed = {ident: facts(found) for ident, found in boxes(first).items()}
+    equal(boxes(second), {})
+    end(first)
+
+    poll("the second has both", lambda: has(second, box) and has(second, other))
+    done = second.call("get_execution", execution_id=execution, wait_seconds=30)
+    equal((done["status"], done["stdout"]), ("ok", WANTED))
+    equal({ident: facts(found) for ident, found in boxes(second).items()}, listed)
+    equal(second.run("before", sandbox_id="box")["result"], "'state'")
+    equal(second.run("x + 1", sandbox_id=other)["result"], "42")
+    equal((owner_of(box), owner_of(other)), (name_of(second), name_of(second)))
+    poll("nothing says that the first lives", lambda: lease_of(first) is None)
+    finish(second)
+
+
+@suite.case("a server is gone with all its processes while code runs: another one goes on, and no call is lost")
+def server_gone():
+    goes_on(killed)
+
+
+@suite.case("a server is killed and its workers live: another one goes on all the same")
+def server_killed():
+    goes_on(lambda server: server.kill())
+
+
+@suite.case("a server that is told to end leaves its sandboxes to another one")
+def server_ended():
+    def end(server):
+        server.process.send_signal(signal.SIGTERM)
+        equal(server.wait_exit(), 0, "exit status")
+
+    goes_on(end)
+
+
+@suite.case("a server that was only cut off finds that its sandboxes are another's, and does not touch them")
+def cut_off():
+    first, second = front(), front()
+    box = first.call("create_sandbox", name="box")["sandbox_id"]
+    first.run("before = 'state'", sandbox_id=box)
+    pids = all_of(first)
+    for pid in pids:
+        mcp.send_signal(pid, signal.SIGSTOP)
+    poll("the second has it", lambda: has(second, box))
+    equal(second.run("before", sandbox_id=box)["result"], "'state'")
+    for pid in pids:
+        mcp.send_signal(pid, signal.SIGCONT)
+    poll("the first knows", lambda: boxes(first)[box]["state"] == "failed")
+    contains(first.call_failing("execute_code", sandbox_id=box, code="1")["error"]["message"], TAKEN)
+    first.call("close_sandbox", sandbox_id=box)
+    finish(first)
+    equal(second.run("before", sandbox_id=box)["result"], "'state'")
+    equal(owner_of(box), name_of(second))
+    finish(second)
+
+
+@suite.case("of several servers each takes some, and no sandbox is at two")
+def taken_once():
+    first, *others = [front("--max-sandboxes", "8") for _ in range(3)]
+    made = {first.call("create_sandbox")["sandbox_id"] for _ in range(5)}
+    killed(first)
+
+    def shared_out():
+        found = [set(boxes(server)) for server in others]
+        equal(found[0] & found[1], set(), "sandboxes at two servers")
+        return found[0] | found[1] == made
+
+    poll("all are taken", shared_out)
+    for server in others:
+        for sandbox in boxes(server):
+            equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+            equal(owner_of(sandbox), name_of(server))
+    finish(*others)
+
+
+@suite.case("over HTTP a principal finds what he had at the server that is left, and nobody else does", when=FAKED)
+def principals():
+    path = os.path.join(mcp.temporary_directory(), "tokens")
+    alice, bob = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+    with open(path, "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+        file.write(f"alice {alice}\nbob {bob}\n")
+    first, second = [HttpServer(*cluster.options(), "--front-lease-seconds", str(LEASE_S), "--tokens", path) for _ in range(2)]
+    for server in (first, second):
+        poll("it has a lease", lambda: lease_of(server) is not None)  # pylint: disable=cell-var-from-loop
+    client = first.client("2025-11-25", token=alice)
+    box = client.call("create_sandbox", name="box")["sandbox_id"]
+    client.run("x = 42", sandbox_id=box)
+    killed(first)
+    client, other = [second.client("2025-11-25", token=token) for token in (alice, bob)]
+    poll("the second has it", lambda: has(client, box))
+    equal(client.run("x", sandbox_id="box")["result"], "42")
+    equal(boxes(other), {})
+    equal(other.call_failing("execute_code", sandbox_id=box, code="x")["error"]["code"], "sandbox_not_found")
+    finish(second)
+
+
+@suite.case("a server that is started again in time still has its sandboxes")
+def started_again():
+    first, second = front(lease=60), front(lease=60)
+    box = first.call("create_sandbox")["sandbox_id"]
+    first.run("x = 42", sandbox_id=box)
+    killed(first)
+    again = front(lease=60, runtime_dir=first.runtime_dir)
+    equal(again.run("x", sandbox_id=box)["result"], "42")
+    equal((owner_of(box), boxes(second)), (name_of(again), {}))
+    finish(again, second)
+
+
+@suite.case("a pod that nobody was told of is removed when its server is gone")
+def unknown_pod():
+    first, second = front("--pool", "1"), front()
+    box = first.call("create_sandbox")["sandbox_id"]
+    poll("one is made in advance", lambda: len(cluster.boxes_of(first.runtime_dir)) == 2)
+    killed(first)
+    poll("the second has the one that was given", lambda: has(second, box))
+    poll("the other is gone", lambda: not cluster.boxes_of(first.runtime_dir))
+    finish(second)
+
+
+@suite.case("somebody was quicker, or the answer is lost: the next round takes it", when=FAKED)
+def round_fails():
+    for fault in ({"do": "status", "code": 409, "reason": "Conflict"}, {"do": "unanswered"}, {"do": "status", "code": 500, "reason": "InternalError"}):
+        first, second = front(), front()
+        box = first.call("create_sandbox")["sandbox_id"]
+        first.run("x = 42", sandbox_id=box)
+        cluster.fault("PATCH", POD, **fault)
+        killed(first)
+        poll("the second has it", lambda: has(second, box), found=second.log_tail)  # pylint: disable=cell-var-from-loop
+        equal(second.run("x", sandbox_id=box)["result"], "42")
+        equal(cluster.hits(), [1])
+        cluster.calm()
+        finish(second)
+
+
+@suite.case("while the API server answers nobody, nobody is taken for gone", when=FAKED)
+def api_away():
+    first, second = front(), front()
+    box = first.call("create_sandbox")["sandbox_id"]
+    cluster.fault("PATCH", LEASES, "status", code=500, reason="InternalError", times=1000)
+    poll("both have failed for longer than a lease", lambda: cluster.hits()[0] >= 12)
+    cluster.calm()
+    equal(first.run("6 * 7", sandbox_id=box)["result"], "42")
+    poll("both go on", lambda: all(any("renewed again" in line for line in s.log) for s in (first, second)))
+    equal(first.run("6 * 7", sandbox_id=box)["result"], "42")
+    equal((owner_of(box), boxes(second)), (name_of(first), {}))
+    finish(first, second)
+
+
+@suite.case("a right that is missing: which one, and the server works alone", when=FAKED)
+def forbidden():
+    cluster.order(deny=["create leases"])
+    server = cluster.server("--instance", "main", "--front-lease-seconds", "4")
+    server.legacy()
+    poll("it says so", lambda: any(re.search(r"lease.*cannot create resource \"leases\"", line) for line in server.log))
+    box = server.call("create_sandbox")["sandbox_id"]
+    equal(server.run("6 * 7", sandbox_id=box)["result"], "42")
+    cluster.calm()
+    poll("it has one as soon as it may", lambda: lease_of(server) is not None)
+    finish(server)
+
+
+@suite.finish
+def nothing_at_all():
+    """no pod is left"""
+    equal([pod["metadata"]["name"] for pod in cluster.boxes()], [], "pods left")
+    if FAKED:
+        cluster.close()
+
+
+suite.run()
