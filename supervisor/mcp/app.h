@@ -30,7 +30,7 @@ enum mcp_list {
     MCP_LIST_COUNT,
 };
 
-#define MCP_LIST_FORMS 2
+#define MCP_LIST_FORMS 4
 
 /* Capabilities; a method whose capability is not offered does not exist. */
 enum mcp_offer {
@@ -44,6 +44,7 @@ enum mcp_offer {
     MCP_OFFER_COMPLETIONS = 1 << 7,
     MCP_OFFER_LOGGING = 1 << 8,
     MCP_OFFER_TASKS = 1 << 9,
+    MCP_OFFER_VIEWS = 1 << 10, /* told to clients that show views only */
 };
 
 /* Whether a tool call may or must be a task, whose result the client fetches later. */

@@ -28,6 +28,7 @@
 #define MCP_META_SERVER_INFO  MCP_META "serverInfo"
 #define MCP_META_LOG_LEVEL    MCP_META "logLevel"
 #define MCP_EXTENSION_TASKS   MCP_META "tasks"
+#define MCP_EXTENSION_UI      MCP_META "ui"
 
 #define MCP_PAGE_ITEMS  100    /* of a list that the layer divides into pages */
 #define MCP_LIST_TTL_MS 300000 /* how long clients may cache a list that never changes */
@@ -72,7 +73,7 @@ const char *mcp_server_info(struct mcp_server *s, enum revision revision);
 const char *mcp_server_signature(struct mcp_server *s);
 
 /* The server's capabilities in the shape of that revision. */
-cJSON *mcp_server_capabilities(const struct mcp_server *s, enum revision revision);
+cJSON *mcp_server_capabilities(const struct mcp_request *r);
 
 /* Start and stop the repetition of progress for a request; the heartbeat runs as long as needed. */
 void mcp_watch(struct mcp_request *r);

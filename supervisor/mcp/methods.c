@@ -48,9 +48,10 @@ static void discover(struct mcp_request *r)
     const char *const version = revision_name(REVISION_2026_07_28);
     cJSON *result = cJSON_CreateObject();
     cJSON_AddItemToObjectCS(result, "supportedVersions", cJSON_CreateStringArray(&version, 1));
-    cJSON_AddItemToObjectCS(result, "capabilities", mcp_server_capabilities(server, r->revision));
+    cJSON_AddItemToObjectCS(result, "capabilities", mcp_server_capabilities(r));
     put_instructions(r, result);
-    mcp_cacheable(r->revision, result, true, MCP_LIST_TTL_MS);
+    /* who shows views is told of more */
+    mcp_cacheable(r->revision, result, !mcp_client_shows_views(r), MCP_LIST_TTL_MS);
     cJSON *meta = cJSON_AddObjectToObject(result, "_meta");
     cJSON_AddItemToObjectCS(meta, MCP_META_SERVER_INFO,
                             mcp_raw(mcp_server_info(server, r->revision)));
@@ -90,10 +91,11 @@ static void initialize_session(struct mcp_request *r)
     s->revision = r->revision = revision;
     s->capabilities = cJSON_DetachItemFromObjectCaseSensitive(
         cJSON_GetObjectItemCaseSensitive(r->message, "params"), "capabilities");
+    r->capabilities = s->capabilities;
     cJSON *result = cJSON_CreateObject();
     cJSON_AddItemToObjectCS(result, "protocolVersion",
                             cJSON_CreateStringReference(revision_name(revision)));
-    cJSON_AddItemToObjectCS(result, "capabilities", mcp_server_capabilities(s->server, revision));
+    cJSON_AddItemToObjectCS(result, "capabilities", mcp_server_capabilities(r));
     cJSON_AddItemToObjectCS(result, "serverInfo", mcp_raw(mcp_server_info(s->server, revision)));
     put_instructions(r, result);
     mcp_answer(r, result);

@@ -344,6 +344,22 @@ bool mcp_client_can(const struct mcp_request *r, const char *capability)
     return cJSON_IsObject(json_get(in, capability));
 }
 
+bool mcp_client_shows_views(const struct mcp_request *r)
+{
+    if (!mcp_client_can(r, MCP_EXTENSION_UI)) {
+        return false;
+    }
+    const cJSON *ui = json_get(json_get(r->capabilities, "extensions"), MCP_EXTENSION_UI);
+    const cJSON *type;
+    cJSON_ArrayForEach(type, json_get(ui, "mimeTypes"))
+    {
+        if (cJSON_IsString(type) && strcmp(type->valuestring, MCP_VIEW_TYPE) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void mcp_request_set_data(struct mcp_request *r, void *data)
 {
     r->data = data;

@@ -42,6 +42,12 @@ bool mcp_request_results(const struct mcp_request *r, enum result_form *ret);
  * extension. */
 bool mcp_client_can(const struct mcp_request *r, const char *capability);
 
+/* The type of a view: a document that the client shows to people beside a result. */
+#define MCP_VIEW_TYPE "text/html;profile=mcp-app"
+
+/* Whether the client shows views (MCP Apps). Others must not see that there are any. */
+bool mcp_client_shows_views(const struct mcp_request *r);
+
 /* The application's own data of this request, NULL at first. */
 void mcp_request_set_data(struct mcp_request *r, void *data);
 void *mcp_request_data(const struct mcp_request *r);

@@ -132,10 +132,10 @@ static void put_true_if(cJSON *object, const char *key, unsigned offered)
     }
 }
 
-static void put_tasks(cJSON *capabilities, enum revision revision)
+static void put_tasks(cJSON *capabilities, cJSON *extensions, enum revision revision)
 {
     if (revision_is_modern(revision)) {
-        put_object(put_object(capabilities, "extensions"), MCP_EXTENSION_TASKS);
+        put_object(extensions, MCP_EXTENSION_TASKS);
     } else if (revision == REVISION_2025_11_25) {
         cJSON *tasks = put_object(capabilities, "tasks");
         put_object(tasks, "list");
@@ -144,10 +144,12 @@ static void put_tasks(cJSON *capabilities, enum revision revision)
     }
 }
 
-cJSON *mcp_server_capabilities(const struct mcp_server *s, enum revision revision)
+cJSON *mcp_server_capabilities(const struct mcp_request *r)
 {
-    unsigned offers = s->app->offers;
+    unsigned offers = r->session->server->app->offers;
+    enum revision revision = r->revision;
     cJSON *c = cJSON_CreateObject();
+    cJSON *extensions = cJSON_CreateObject();
     if (offers & MCP_OFFER_TOOLS) {
         put_true_if(put_object(c, "tools"), "listChanged", offers & MCP_OFFER_TOOLS_CHANGED);
     }
@@ -166,7 +168,15 @@ cJSON *mcp_server_capabilities(const struct mcp_server *s, enum revision revisio
         put_object(c, "logging");
     }
     if (offers & MCP_OFFER_TASKS) {
-        put_tasks(c, revision);
+        put_tasks(c, extensions, revision);
+    }
+    if ((offers & MCP_OFFER_VIEWS) && mcp_client_shows_views(r)) {
+        put_object(extensions, MCP_EXTENSION_UI);
+    }
+    if (extensions->child != NULL) {
+        cJSON_AddItemToObjectCS(c, "extensions", extensions);
+    } else {
+        cJSON_Delete(extensions);
     }
     return c;
 }
