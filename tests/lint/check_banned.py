@@ -139,4 +139,21 @@ def page():
     report(problems)
 
 
+# The two places of the view where HTML of user code is HTML.
+HTML_PLACES = {"supervisor/view/assets/frame.js": "srcdoc", "supervisor/view/assets/table.js": "DOMParser"}
+
+
+@suite.case("the view makes HTML of texts in a frame without origin and in a parser only, and loads nothing")
+def view():
+    problems = []
+    for path in files(".js", ".html", ".css", under=("supervisor/view",)):
+        for number, line in enumerate(read(path).splitlines(), 1):
+            found = set(re.findall(HTML_FROM_TEXT, line)) - {HTML_PLACES.get(path)}
+            if found:
+                problems.append(f"{path}:{number}: {', '.join(found)}: what user code wrote is set as text")
+            if re.search(r"https?:|allow-same-origin|\bon\w+=|@import|url\(|\bfetch\(|\bsrc=\"", line):
+                problems.append(f"{path}:{number}: the view loads nothing")
+    report(problems)
+
+
 suite.run()

@@ -68,8 +68,10 @@ ROOMS = {
     # what operators ask of a server; views are those of the tools
     "supervisor/control": BELOW + " common/io supervisor/base supervisor/fleet supervisor/page supervisor/results supervisor/tools supervisor/web/http supervisor/audit",
     "supervisor/page": "common supervisor/web/http",
+    # what hosts show people of results
+    "supervisor/view": BELOW + " supervisor/mcp supervisor/results",
     "supervisor/front": BELOW + " common/io supervisor/base supervisor/base/local supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
-    " supervisor/audit supervisor/traces supervisor/control supervisor/page supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
+    " supervisor/audit supervisor/traces supervisor/control supervisor/page supervisor/view supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
     "supervisor/cli": BELOW + " common/kernel common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth supervisor/audit",
     # clients of the control API, which know nothing of the server
     "supervisor/commands": BELOW + " common/io supervisor/base supervisor/fleet/host",
@@ -108,6 +110,7 @@ LIBRARIES = {
     "supervisor/resources": JSON,
     "supervisor/tools": JSON,
     "supervisor/compat": JSON,
+    "supervisor/view": JSON,
     "supervisor/control": BOTH,
     "supervisor/front": BOTH,
     "supervisor/cli": BOTH,

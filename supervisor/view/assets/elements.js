@@ -1,0 +1,27 @@
+// Elements and texts. What comes from the host is set as text, never as HTML.
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const UNITS = ["bytes", "kB", "MB", "GB"];
+
+function inUnits(count) {
+  let unit = 0;
+  while (count >= 1000 && unit < UNITS.length - 1) {
+    count /= 1000;
+    unit++;
+  }
+  return `${unit === 0 ? count : count.toFixed(1)} ${UNITS[unit]}`;
+}
+
+let headings = 0;
+
+// A part of the result under a heading, which names it for a screen reader.
+function part(title, ...children) {
+  const id = `part${++headings}`;
+  return element("section", { "aria-labelledby": id }, element("h2", { id }, title), ...children);
+}
