@@ -42,6 +42,7 @@
 #include "supervisor/results/result.h"
 #include "supervisor/tools/output.h"
 #include "supervisor/tools/tool.h"
+#include "supervisor/view/view.h"
 
 static const char instructions[] =
     "Runs code in isolated sandboxes. Start with execute_code: without sandbox_id "
@@ -102,6 +103,7 @@ struct call {
     struct app_session *session;
     cJSON *meant;          /* repaired arguments; NULL: as they came */
     enum result_form form; /* RESULT_FORM_AUTO: that of another server's tool */
+    bool has_view;         /* the client shows people a view of the result */
     struct seen seen;
     struct call *prev, *next;
 };
@@ -247,10 +249,10 @@ static void answer_unknown_form(struct mcp_request *r)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-static cJSON *result_json(struct result *r, enum result_form form)
+static cJSON *result_json(struct result *r, enum result_form form, bool has_view)
 {
     cJSON *result = cJSON_CreateObject();
-    result_set_form(r, form);
+    cJSON *left_out = result_set_form(r, form);
     bool is_long = form != RESULT_FORM_AUTO && result_is_long(r);
     cJSON_AddItemToObjectCS(result, "content", STEAL_PTR(r->content));
     if (r->structured != NULL) {
@@ -262,6 +264,10 @@ static cJSON *result_json(struct result *r, enum result_form form)
     if (is_long) {
         result_allow_long(result);
     }
+    if (has_view && left_out != NULL) {
+        result_add_view_fields(result, STEAL_PTR(left_out));
+    }
+    cJSON_Delete(left_out);
     return result;
 }
 
@@ -272,7 +278,7 @@ static void answer_failure(struct mcp_request *r, int code, const char *message,
     (void)form_of(r, &form);
     result_init(&result);
     result_set_failure(&result, code, message, hint);
-    mcp_answer(r, result_json(&result, form));
+    mcp_answer(r, result_json(&result, form, false));
     result_finish(&result);
 }
 
@@ -297,7 +303,7 @@ static void on_tool_done(struct tool_call *tool, struct result *result)
     struct call *c = (struct call *)tool;
     struct mcp_request *r = c->request;
     seen_end(&c->seen, tool, result);
-    cJSON *json = result_json(result, c->form);
+    cJSON *json = result_json(result, c->form, c->has_view);
     call_free(c);
     mcp_answer(r, json);
 }
@@ -382,6 +388,7 @@ static void on_tool_call(struct mcp_request *r, const struct mcp_tool *mcp_tool,
     c->request = r;
     c->session = s;
     c->form = what.compat ? RESULT_FORM_AUTO : form;
+    c->has_view = tool->has_view && mcp_client_shows_views(r);
     c->tool.session = tools_of(s);
     c->meant = meant;
     c->tool.args = meant != NULL ? meant : arguments;
@@ -420,12 +427,15 @@ static const struct mcp_tool *on_tool_find(void *arg, const char *name)
     return tools_find(a->tools, name);
 }
 
-/* The list of tools has two forms: with and without output schemas. */
+/* The list of tools has four forms: with and without output schemas, with and without views. */
 static unsigned on_list_form(const struct mcp_request *r, enum mcp_list list)
 {
     (void)list;
     enum result_form form;
-    return !form_of(r, &form) ? MCP_LIST_FORMS : form == RESULT_FORM_STRUCTURED;
+    if (!form_of(r, &form)) {
+        return MCP_LIST_FORMS;
+    }
+    return (form == RESULT_FORM_STRUCTURED ? 1u : 0u) + (mcp_client_shows_views(r) ? 2u : 0u);
 }
 
 static void on_list(struct mcp_request *r, enum mcp_list list, const char *cursor)
@@ -435,19 +445,27 @@ static void on_list(struct mcp_request *r, enum mcp_list list, const char *curso
     if (list == MCP_LIST_TOOLS && !form_of(r, &form)) {
         answer_unknown_form(r);
     } else if (list == MCP_LIST_TOOLS) {
-        mcp_answer_items(r, tools_list(a->tools, form));
+        cJSON *items = tools_list(a->tools, form);
+        if (mcp_client_shows_views(r)) {
+            tools_list_views(a->tools, items);
+        }
+        mcp_answer_items(r, items);
     } else if (list == MCP_LIST_TEMPLATES) {
         resources_templates(r);
     } else {
         assert(list == MCP_LIST_RESOURCES); /* no other list is offered */
-        resources_list(a->fleet, r, cursor);
+        resources_list(a->fleet, r, cursor, mcp_client_shows_views(r) ? view_item() : NULL);
     }
 }
 
 static void on_resource_read(struct mcp_request *r, const char *uri)
 {
     const struct app *a = mcp_request_app(r);
-    resources_read(a->fleet, r, uri);
+    if (strcmp(uri, VIEW_URI) == 0 && mcp_client_shows_views(r)) {
+        view_answer(r);
+    } else {
+        resources_read(a->fleet, r, uri);
+    }
 }
 
 static void on_complete(struct mcp_request *r, const struct mcp_completion *what)
@@ -489,7 +507,7 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
         .description = "Runs code for language models in isolated sandboxes",
         .icons = icons,
         .offers = MCP_OFFER_TOOLS | MCP_OFFER_RESOURCES | MCP_OFFER_RESOURCES_CHANGED |
-                  MCP_OFFER_SUBSCRIBE | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS |
+                  MCP_OFFER_SUBSCRIBE | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS | MCP_OFFER_VIEWS |
                   (logs ? MCP_OFFER_LOGGING : 0),
         .log_level = logs ? "info" : NULL,
         .calls_max = config->max_calls,

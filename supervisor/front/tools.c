@@ -31,6 +31,7 @@
 #include "supervisor/tools/schema.h"
 #include "supervisor/tools/schema_text.h"
 #include "supervisor/tools/tool.h"
+#include "supervisor/view/view.h"
 
 #define SCHEMA_MAX_BYTES (64u << 10)
 #define SCHEMA_MAX_DEPTH 16
@@ -338,4 +339,14 @@ cJSON *tools_list(const struct tools *t, enum result_form form)
         cJSON_AddItemToArray(list, entry);
     }
     return list;
+}
+
+void tools_list_views(const struct tools *t, cJSON *list)
+{
+    cJSON *entry = list->child;
+    for (size_t i = 0; i < t->count; i++, entry = entry->next) {
+        if (t->of[i].tool->has_view) {
+            view_name_in(entry);
+        }
+    }
 }

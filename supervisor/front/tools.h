@@ -43,4 +43,7 @@ int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_
  * borrows from t. */
 cJSON *tools_list(const struct tools *t, enum result_form form);
 
+/* Names the view in the entries of such a list whose tools have one. */
+void tools_list_views(const struct tools *t, cJSON *list);
+
 #endif

@@ -185,17 +185,22 @@ static void on_walk_sandbox(void *arg, const struct fleet_info *info)
     w->count++;
 }
 
-void resources_list(struct fleet *f, struct mcp_request *r, const char *cursor)
+void resources_list(struct fleet *f, struct mcp_request *r, const char *cursor, cJSON *first)
 {
     struct walk *w = alloc_one(struct walk);
     if (cursor != NULL && (!uri_parse(cursor, &w->after) || w->after.kind != URI_FILE)) {
         free(w);
+        cJSON_Delete(first);
         mcp_answer_error(r, JSONRPC_INVALID_PARAMS,
                          "cursor: unknown; list again from the beginning, without a cursor", NULL);
         return;
     }
     job_init(&w->job, f, r);
     w->items = cJSON_CreateArray();
+    if (cursor == NULL && first != NULL) {
+        cJSON_AddItemToArray(w->items, STEAL_PTR(first));
+    }
+    cJSON_Delete(first);
     fleet_list(f, w->job.owner, on_walk_sandbox, w);
     if (w->count > 0) {
         qsort(w->places, w->count, sizeof(w->places[0]), compare_places);

@@ -10,6 +10,7 @@
 #ifndef CLOISTER_SUPERVISOR_RESOURCES_RESOURCES_H
 #define CLOISTER_SUPERVISOR_RESOURCES_RESOURCES_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -25,8 +26,9 @@ struct principal;
 /* Error code for larger files. (Our own codes are outside of the range that JSON-RPC reserves.) */
 #define RESOURCE_TOO_LARGE 413
 
-/* Lists a page of the files in the workspaces of the caller's sandboxes. */
-void resources_list(struct fleet *f, struct mcp_request *r, const char *cursor);
+/* Lists a page of the files in the workspaces of the caller's sandboxes, on the first page behind
+ * `first` (NULL: nothing), which it takes. */
+void resources_list(struct fleet *f, struct mcp_request *r, const char *cursor, cJSON *first);
 
 void resources_templates(struct mcp_request *r);
 

@@ -86,7 +86,6 @@ static void write_as_text(struct result *r)
         lines.len--; /* the last line ends with the text */
         result_add_text(r, text_cstr(&lines));
     }
-    cJSON_Delete(STEAL_PTR(r->structured));
 }
 
 /* ---- fields --------------------------------------------------------------------------------- */
@@ -112,16 +111,19 @@ static void leave_out_empty(cJSON *execution)
     }
 }
 
-void result_set_form(struct result *r, enum result_form form)
+cJSON *result_set_form(struct result *r, enum result_form form)
 {
     if (r->structured == NULL) {
-        return;
+        return NULL;
     }
     if (form == RESULT_FORM_TEXT) {
         write_as_text(r);
-    } else if (form == RESULT_FORM_STRUCTURED && json_get(r->structured, "stdout") != NULL) {
+        return STEAL_PTR(r->structured);
+    }
+    if (form == RESULT_FORM_STRUCTURED && json_get(r->structured, "stdout") != NULL) {
         leave_out_empty(r->structured);
     }
+    return NULL;
 }
 
 /* ---- length --------------------------------------------------------------------------------- */
@@ -144,4 +146,15 @@ void result_allow_long(cJSON *object)
 {
     cJSON *meta = cJSON_AddObjectToObject(object, "_meta");
     cJSON_AddItemToObjectCS(meta, "anthropic/maxResultSizeChars", cJSON_CreateNumber(500000));
+}
+
+/* ---- views ---------------------------------------------------------------------------------- */
+
+void result_add_view_fields(cJSON *result, cJSON *fields)
+{
+    cJSON *meta = cJSON_GetObjectItemCaseSensitive(result, "_meta");
+    if (meta == NULL) {
+        meta = cJSON_AddObjectToObject(result, "_meta");
+    }
+    cJSON_AddItemToObjectCS(meta, "cloister/fields", fields);
 }

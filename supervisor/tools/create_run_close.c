@@ -236,6 +236,7 @@ const struct tool tool_create_run_close = {
     .destructive = false,
     .takes_long = true,
     .long_results = true,
+    .has_view = true,
     .run = run_create_run_close,
 };
 /* clang-format on */

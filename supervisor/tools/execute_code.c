@@ -78,6 +78,7 @@ const struct tool tool_execute_code = {
     .destructive = true,
     .takes_long = true,
     .long_results = true,
+    .has_view = true,
     .run = run_execute_code,
 };
 /* clang-format on */

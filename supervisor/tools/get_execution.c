@@ -132,6 +132,7 @@ const struct tool tool_get_execution = {
     .read_only = true,
     .idempotent = true,
     .long_results = true,
+    .has_view = true,
     .run = run_get_execution,
 };
 /* clang-format on */

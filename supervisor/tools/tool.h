@@ -42,6 +42,7 @@ struct tool {
     bool open_world;   /* it reaches other systems */
     bool takes_long;   /* it may become a task */
     bool long_results; /* its texts may be longer than hosts accept by default */
+    bool has_view;     /* its results are those of executions, which the view shows */
     void (*run)(struct tool_call *call);
 };
 
