@@ -1,8 +1,12 @@
 // HTML that user code made, in a frame of its own: it has an origin that nobody else has, may run its
 // scripts, and reaches neither a network nor us. All it can say to us is how high it is.
+//
+// Browsers have no policy for WebRTC, so the frame's script is left without it. A frame that it makes
+// within its own has it again.
 
 const POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; " +
   "font-src data:; media-src data:; base-uri 'none'; form-action 'none'";
+const WITHOUT_CALLS = "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection']) delete globalThis[name];";
 const MEASURE = "new ResizeObserver(() => parent.postMessage({ height: document.documentElement.offsetHeight }, '*'))" +
   ".observe(document.documentElement)";
 const HEIGHT_MIN = 40;
@@ -22,7 +26,7 @@ window.addEventListener("message", ({ source, data }) => {
 function page(html) {
   return `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}">` +
     '<meta http-equiv="x-dns-prefetch-control" content="off"><style>html { font: 14px system-ui, sans-serif; }</style>' +
-    `<script>${MEASURE}<${"/"}script>${html}`;
+    `<script>${WITHOUT_CALLS}${MEASURE}<${"/"}script>${html}`;
 }
 
 function framed(html, title) {

@@ -2,6 +2,8 @@
 // a frame without network, colours, and bytes of code that are nothing but text.
 
 import assert from 'node:assert/strict';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
@@ -68,6 +70,9 @@ const hostSite = await serve({
 });
 const proxySite = await serve({ '/': ['text/html', PROXY, { 'Content-Security-Policy': POLICY }] });
 const stranger = await serve({});
+const stun = createSocket('udp4', () => stranger.asked.push('a packet')).unref();
+stun.bind(0, '127.0.0.1');
+await once(stun, 'listening');
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 
 const client = new Client({ name: 'host', version: '1' }, { capabilities: { extensions: { [UI]: { mimeTypes: [TYPE] } } } });
@@ -172,6 +177,13 @@ const attempt = async (name, act) => { try { tried[name] = String(await act()); 
     await attempt('parent', () => parent.document.body.textContent);
     await attempt('top', () => top.document.body.textContent);
     await attempt('storage', () => localStorage.length);
+    await attempt('call', async () => {
+        const call = new RTCPeerConnection({ iceServers: [{ urls: 'stun:127.0.0.1:${stun.address().port}' }] });
+        call.createDataChannel('x');
+        await call.setLocalDescription(await call.createOffer());
+        if (call.iceGatheringState !== 'complete') await new Promise((ok) => call.addEventListener('icegatheringstatechange', () => call.iceGatheringState === 'complete' && ok()));
+        return call.localDescription.sdp.includes('a=candidate') ? 'connected' : Promise.reject();
+    });
     await attempt('leave', () => { top.location = '${leak}/top'; return 'left'; });
     await attempt('window', () => window.open('${leak}/window') === null ? Promise.reject() : 'opened');
     for (const other of [parent, parent.parent, top])
@@ -186,7 +198,7 @@ test('HTML runs its script in a frame of its own, and reaches neither a network 
     const frame = view.frameLocator('iframe');
     const title = frame.locator('#title').filter({ hasText: 'window' });
     await title.waitFor();
-    const refused = Object.fromEntries(['fetch', 'socket', 'parent', 'top', 'storage', 'leave', 'window'].map((name) => [name, 'refused']));
+    const refused = Object.fromEntries(['fetch', 'socket', 'parent', 'top', 'storage', 'call', 'leave', 'window'].map((name) => [name, 'refused']));
     assert.deepEqual(JSON.parse(await title.innerText()), refused);
     await frame.getByRole('button', { name: 'press' }).click();
     await frame.getByRole('button', { name: 'pressed' }).waitFor();
