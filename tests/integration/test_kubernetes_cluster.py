@@ -282,7 +282,7 @@ def rights_missing():
 
 @suite.case(f"{MANY} sandboxes at once: each runs its own code, and none is left")
 def many():
-    with cluster.server("--max-sandboxes", str(MANY), "--memory-mb", "64", "--disk-mb", "16", "--cpus", "0.1") as server:
+    with cluster.server("--max-sandboxes", str(MANY), "--memory-mb", "64", "--disk-mb", "16", "--cpus", "0.1", "--grace-seconds", "120") as server:
         server.legacy()
         pending = [server.start_call("create_sandbox") for _ in range(MANY)]
         boxes = [p.structured(seconds=500)["sandbox_id"] for p in pending]
