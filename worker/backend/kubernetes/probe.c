@@ -19,15 +19,27 @@
 #include "worker/backend/kubernetes/end.h"
 #include "worker/backend/kubernetes/pod.h"
 
-#define LOOK_MS     6000
-#define REVIEW_PATH "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+#define LOOK_MS          6000
+#define KUBE_LEASE_GROUP "coordination.k8s.io"
+#define REVIEW_PATH      "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 /* An exec is a GET of the server before version 1.35, and is checked as a creation since then, too.
  */
 static const struct kube_right rights[] = {
-    {"create", "pods", "", 0},      {"get", "pods", "", 0},       {"list", "pods", "", 0},
-    {"watch", "pods", "", 0},       {"delete", "pods", "", 0},    {"get", "pods", "exec", 0},
-    {"create", "pods", "exec", 35}, {"get", "configmaps", "", 0}, {"create", "configmaps", "", 0},
+    {"create", "pods", "", 0},
+    {"get", "pods", "", 0},
+    {"list", "pods", "", 0},
+    {"watch", "pods", "", 0},
+    {"delete", "pods", "", 0},
+    {"get", "pods", "exec", 0},
+    {"create", "pods", "exec", 35},
+    {"get", "configmaps", "", 0},
+    {"create", "configmaps", "", 0},
+    {"patch", "pods", "", 0, NULL, true},
+    {"create", "leases", "", 0, KUBE_LEASE_GROUP, true},
+    {"list", "leases", "", 0, KUBE_LEASE_GROUP, true},
+    {"patch", "leases", "", 0, KUBE_LEASE_GROUP, true},
+    {"delete", "leases", "", 0, KUBE_LEASE_GROUP, true},
 };
 
 #define RIGHTS_COUNT (sizeof(rights) / sizeof(rights[0]))
@@ -45,8 +57,8 @@ struct kube_probe {
     unsigned minor;
     size_t pending;
     struct question questions[RIGHTS_COUNT];
-    char missing[256];
-    char version[128];
+    char missing[256], missing_for_several[256];
+    char version[400];
     char reason[700];
     kube_probe_fn done;
     void *arg;
@@ -125,6 +137,12 @@ static void after_rights(struct kube_probe *p)
                  cluster->origin, cluster->namespace_, p->missing);
         report(p);
     } else {
+        size_t used = strlen(p->version);
+        if (p->missing_for_several[0] != '\0') {
+            snprintf(p->version + used, sizeof(p->version) - used,
+                     " (no --front-lease-seconds, since the right is missing to %s)",
+                     p->missing_for_several);
+        }
         p->sweeping = kube_sweep_start(p->api, on_swept, p);
     }
 }
@@ -136,8 +154,9 @@ static void on_reviewed(void *arg, int rc, const struct kube_reply *reply, const
     (void)err;
     const cJSON *allowed = json_get(json_get(reply->json, "status"), "allowed");
     if (rc == 0 && cJSON_IsFalse(allowed)) {
-        size_t used = strlen(p->missing);
-        snprintf(p->missing + used, sizeof(p->missing) - used, "%s%s %s%s%s", used > 0 ? ", " : "",
+        char *list = q->right->is_for_several ? p->missing_for_several : p->missing;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof(p->missing) - used, "%s%s %s%s%s", used > 0 ? ", " : "",
                  q->right->verb, q->right->resource, q->right->subresource[0] != '\0' ? "/" : "",
                  q->right->subresource);
     }
@@ -160,6 +179,9 @@ static void ask_rights(struct kube_probe *p)
         cJSON *attributes =
             json_build_object(json_build_object(body, "spec"), "resourceAttributes");
         json_build_string(attributes, "namespace", kube_api_cluster(p->api)->namespace_);
+        if (rights[i].group != NULL) {
+            json_build_string(attributes, "group", rights[i].group);
+        }
         json_build_string(attributes, "verb", rights[i].verb);
         json_build_string(attributes, "resource", rights[i].resource);
         if (rights[i].subresource[0] != '\0') {

@@ -37,6 +37,8 @@ unsigned kube_probe_minor(const char *text);
 struct kube_right {
     const char *verb, *resource, *subresource; /* subresource "": none */
     unsigned minor;                            /* needed since this version */
+    const char *group;                         /* of the API; NULL: the first one */
+    bool is_for_several; /* servers that take over from each other; one alone does without */
 };
 const struct kube_right *kube_probe_rights(size_t *ret_count);
 
