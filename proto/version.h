@@ -19,11 +19,12 @@
  *  15  a worker is told what packages may take, and how much I/O a sandbox may make
  *  16  a sandbox has a lifetime
  *  17  servers of one engine take over each other's sandboxes
+ *  18  a probe tells whether another one would find the same
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     17
+#define PROTO_VERSION     18
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

@@ -39,6 +39,7 @@ void probed_init(struct probed *p, const struct backend_probe *probe)
     memset(p, 0, sizeof(*p));
     p->m.type = MSG_PROBED;
     m->usable = probe->usable;
+    m->lasts = probe->usable && probe->lasts;
     m->reason = worker_text(probe->reason, LIMIT_TEXT);
     m->hint = worker_text(probe->hint, LIMIT_TEXT);
     m->doubt = worker_text(probe->doubt, LIMIT_TEXT);

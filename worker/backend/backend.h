@@ -163,6 +163,9 @@ struct backend_probe {
     size_t unapplied_count;
     struct backend_tried tried[BACKEND_TRIED_MAX];
     size_t tried_count;
+    /* The strongest way that this host allows has passed at once, so another probe would find the
+     * same until something of this host changes. */
+    bool lasts;
 };
 
 struct backend_usage {

@@ -211,6 +211,7 @@ static void on_oci_probe(void *arg, const struct oci_probe_result *result)
         .reason = result->reason,
         .hint = result->hint,
         .left_behind = result->left_behind,
+        .lasts = result->lasts,
         .mode = result->usable ? oci_mode_pack(&result->mode) : 0,
     };
     probe.unapplied_count = oci_notes_list(result->notes, probe.unapplied);

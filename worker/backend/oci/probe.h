@@ -20,6 +20,7 @@ struct oci_probe;
 struct oci_probe_result {
     bool usable;
     bool left_behind; /* a trial container could not be removed; not usable then */
+    bool lasts;       /* the strongest mode of the ladder passed, and nothing failed before */
     struct oci_mode mode;
     const char *runtime, *version, *flaws, *reason, *hint;
     const struct oci_notes *notes;
