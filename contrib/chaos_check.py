@@ -197,14 +197,14 @@ def cgroups_of(sandboxes):
 
 def files_of(runtime_dir):
     """Files below a runtime directory, except those that a named instance keeps: its lock, the root that sandboxes share, and
-    how often its workers have brought the agent to the engine."""
+    how often its workers have brought the agent to the engine; and what trials have found, for the next servers."""
     found = []
     for directory, names, files in os.walk(runtime_dir):
         kept = os.path.basename(directory) == "shared"
         if kept:
             names[:] = [n for n in names if not n.startswith("root-")]
         place = os.path.relpath(directory, runtime_dir)
-        found += [os.path.join(place, f) for f in files if f not in ("lock", "agent-volume.lock")]
+        found += [os.path.join(place, f) for f in files if f not in ("lock", "agent-volume.lock") and not mcp.is_of_trial(f)]
         if os.path.basename(directory) == "sandboxes":
             found += [os.path.join(place, n) for n in names]
     return found

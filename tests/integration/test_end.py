@@ -47,7 +47,7 @@ def left_of(server, ids):
     found = [d for d, _, _ in os.walk("/sys/fs/cgroup") if any(n in os.path.basename(d) for n in names)]
     found += [line for line in mcp.mounts_of("/") if any(n in line for n in names) or server.runtime_dir in line]
     found += mcp.processes_of(server.runtime_dir) + mcp.containers_of(server.runtime_dir)
-    found += [f"directory {server.runtime_dir}/{name}" for name in os.listdir(server.runtime_dir)]
+    found += [f"directory {server.runtime_dir}/{name}" for name in os.listdir(server.runtime_dir) if not mcp.is_of_trial(name)]
     return found
 
 

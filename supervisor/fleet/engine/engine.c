@@ -9,6 +9,11 @@
  * that passes is chosen if it applies everything; otherwise the others are tried as well, and the
  * one with the fewest missing limits is chosen.
  *
+ * A server often lives for one conversation, so a result is kept for the next ones (kept.c). Such a
+ * choice is not trusted further than to the first creation that fails with it: then it is
+ * forgotten, and this server tries for real from then on.
+ * The doctor, whose survey is about this moment, neither reads nor writes what is kept.
+ *
  * Asking for a container engine costs next to nothing, so "auto" asks for that first. If the
  * configuration names an engine, it is expected to be used, so going on without it is logged.
  *
@@ -23,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -33,6 +39,7 @@
 #include "proto/place.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
+#include "supervisor/fleet/engine/kept.h"
 #include "supervisor/fleet/engine/spoken.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/host.h"
@@ -57,11 +64,13 @@ struct engine {
     char *hint; /* what to do if none works */
 
     bool known;
-    struct engine_choice choice; /* the best one so far, during a round */
-    struct engine_rank rank;     /* of the choice */
-    char *doubt;                 /* of the choice, told if another one is better; or NULL */
-    char *passed_over;           /* why a doubted one was not chosen; NULL: none was */
-    char *runtime;               /* owns the text of choice.runtime; choice.place is owned, too */
+    bool suspicious; /* a creation has failed: what earlier servers found does not count */
+    const struct oneshot_target *chosen; /* the candidate of the choice; NULL: there was none yet */
+    struct engine_choice choice;         /* the best one so far, during a round */
+    struct engine_rank rank;             /* of the choice */
+    char *doubt;                         /* of the choice, told if another one is better; or NULL */
+    char *passed_over;                   /* why a doubted one was not chosen; NULL: none was */
+    char *runtime; /* owns the text of choice.runtime; choice.place is owned, too */
     struct spoken spoken;
     struct spoken silent; /* images for programs only */
 
@@ -72,10 +81,12 @@ struct engine {
     /* ---- the current round ---- */
     bool probing;
     bool survey;
-    bool found;   /* a candidate of this round has passed: `choice` */
-    bool blocked; /* the survey cannot probe; `failure` has the reason */
-    size_t next;  /* index of the candidate that is being probed */
-    bool again;   /* by a second worker: the first one died before it was asked */
+    bool found;      /* a candidate of this round has passed: `choice` */
+    bool blocked;    /* the survey cannot probe; `failure` has the reason */
+    size_t next;     /* index of the candidate that is being probed */
+    bool again;      /* by a second worker: the first one died before it was asked */
+    bool from_kept;  /* what is being taken is of an earlier server */
+    int64_t began_s; /* when the probe began, by the clock of file times */
     char probe_id[FLEET_ID_SIZE];
     char *probe_dir;
     char reasons[REASONS_MAX]; /* why earlier candidates were rejected */
@@ -284,6 +295,7 @@ static void choose(struct engine *e, const struct oneshot_target *tried,
     alloc_listfree(&e->choice.place);
     free(e->runtime);
     e->runtime = alloc_viewdup(probed->runtime);
+    e->chosen = tried;
     e->choice.backend = tried->backend;
     e->choice.place = alloc_listdup(probed->place);
     e->choice.runtime = e->runtime;
@@ -462,6 +474,9 @@ static void on_probed(void *arg, int rc, const struct msg *reply, const struct e
     e->again = false;
     struct err bad = ERR_INIT;
     if (rc == 0 && check_result(&reply->probed, &bad) == 0) {
+        if (!e->survey) {
+            kept_note(e->host, &e->candidates[e->next], &reply->probed, e->began_s);
+        }
         take_result(e, &reply->probed);
     } else {
         take_failure(e, rc == 0 ? &bad : err);
@@ -483,6 +498,7 @@ static int start_probe(struct engine *e, struct err *err)
         .generation = 0,
         .expendable = true,
     };
+    e->began_s = (int64_t)time(NULL);
     rc = instance_restore(host->instance, e->probe_dir, err);
     if (rc == 0) {
         rc = worker_oneshot_start(host, &args, MSG_PROBE, &e->candidates[e->next], on_probed, e,
@@ -495,11 +511,36 @@ static int start_probe(struct engine *e, struct err *err)
     return rc;
 }
 
+/* Only a trial is worth it: asking an engine costs nothing, and it may have been stopped. */
+static bool take_kept(struct engine *e)
+{
+    const struct oneshot_target *target = &e->candidates[e->next];
+    struct kept kept;
+    struct err err = ERR_INIT;
+    if (e->survey || e->suspicious || !backend_row_find(target->backend)->trial_leaves ||
+        !kept_find(e->host, target, &kept)) {
+        return false;
+    }
+    bool valid = check_result(&kept.probed.probed, &err) == 0;
+    if (valid) {
+        log_debug("engine: %s %s was tried by an earlier server, and nothing has changed since",
+                  target->backend, target->runtime);
+        e->from_kept = true;
+        take_result(e, &kept.probed.probed);
+        e->from_kept = false;
+    }
+    kept_finish(&kept);
+    return valid;
+}
+
 static void try_next(struct engine *e)
 {
     struct err err = e->failure;
     if (e->next == 0) {
         e->reasons[0] = '\0';
+    }
+    if (take_kept(e)) {
+        return;
     }
     if ((e->survey && e->blocked) || start_probe(e, &err) < 0) {
         take_failure(e, &err);
@@ -538,6 +579,10 @@ void engine_want(struct engine *e, struct engine_wait *wait, engine_fn fn, void 
 void engine_doubt(struct engine *e)
 {
     e->known = false;
+    e->suspicious = true;
+    if (e->chosen != NULL) {
+        kept_forget(e->host, e->chosen);
+    }
 }
 
 void engine_forget(struct engine *e, struct engine_wait *wait)

@@ -45,7 +45,8 @@ void engine_destroy(struct engine *e);
 void engine_want(struct engine *e, struct engine_wait *wait, engine_fn fn, void *arg);
 
 /* A creation with this choice failed for a reason that may be the engine's: the next engine_want()
- * probes again. Engines are stopped, upgraded and moved while we run. */
+ * probes again, and believes no earlier server. Engines are stopped, upgraded and moved while we
+ * run. */
 void engine_doubt(struct engine *e);
 
 /* Note and look up that sandboxes of this image have languages. Bounded: images that were noted

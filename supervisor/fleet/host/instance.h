@@ -1,6 +1,7 @@
 /*
  * This server's place on disk: the runtime directory, the instance inside it, and its lock.
  *
+ *     <top>/.trial-<n>                 what trials have found (engine/kept.c)
  *     <top>/<instance>/lock            held for as long as we live
  *                      sandboxes/<id>/ one sandbox, private
  *                      shared/         what the root user of sandboxes has to be able to traverse

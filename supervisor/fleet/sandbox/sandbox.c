@@ -158,7 +158,6 @@ void sandbox_ready(struct sandbox *s, const char *cause)
 }
 
 static void on_record_saved(void *arg, int rc, const struct err *err);
-
 static void save_answered(struct sandbox *s)
 {
     struct err err = ERR_INIT;
@@ -555,6 +554,9 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
         sandbox_create_failed(s, err, hint);
         return;
     }
+    free(s->backend); /* of a choice that has failed */
+    free(s->runtime);
+    alloc_listfree(&s->spec.place);
     sandbox_take_place(s, alloc_strdup(choice->backend), alloc_listdup(choice->place),
                        alloc_strdup(choice->runtime));
     s->spec.mode = choice->mode;
@@ -578,7 +580,9 @@ static void on_engine(void *arg, int rc, const struct engine_choice *choice, con
         create_refused(s, &failed);
         return;
     }
+    free(s->dir);
     s->dir = dir;
+    s->record_saved = false;
     if (sandbox_save(s, false, on_record_saved, &failed) < 0) {
         s->record_saved = true; /* no server comes back */
         failed.code = ERR_INVALID;

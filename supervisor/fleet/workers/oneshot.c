@@ -26,6 +26,22 @@ struct oneshot {
     void *arg;
 };
 
+struct msg_probe oneshot_question(const struct oneshot_target *target, const struct config *config)
+{
+    return (struct msg_probe){
+        .backend = view_of(target->backend),
+        .place = target->place,
+        .runtime = view_of(target->runtime),
+        .image = view_of(target->image != NULL ? target->image : ""),
+        .pull = target->pull,
+        .packages_bytes = config_packages_bytes(config),
+        .io_read_bytes = config->io_read_mbps << 20,
+        .io_write_bytes = config->io_write_mbps << 20,
+        .io_ops = config->io_iops,
+        .io_device = view_of(config->io_device),
+    };
+}
+
 static void free_oneshot(struct oneshot *e)
 {
     free(e->backend);
@@ -81,16 +97,8 @@ static void on_oneshot_ready(void *arg)
     struct msg m = {.type = e->type};
     uint64_t timeout_ms = ONESHOT_SWEEP_MS;
     if (e->type == MSG_PROBE) {
-        m.probe.backend = view_of(e->backend);
-        m.probe.place = e->place;
-        m.probe.runtime = view_of(e->runtime);
-        m.probe.image = view_of(e->image);
-        m.probe.pull = e->pull;
-        m.probe.packages_bytes = config_packages_bytes(e->config);
-        m.probe.io_read_bytes = e->config->io_read_mbps << 20;
-        m.probe.io_write_bytes = e->config->io_write_mbps << 20;
-        m.probe.io_ops = e->config->io_iops;
-        m.probe.io_device = view_of(e->config->io_device);
+        const struct oneshot_target target = {e->backend, e->place, e->runtime, e->image, e->pull};
+        m.probe = oneshot_question(&target, e->config);
         timeout_ms = ONESHOT_PROBE_MS;
     } else {
         m.sweep.backend = view_of(e->backend);

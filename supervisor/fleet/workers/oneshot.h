@@ -8,6 +8,8 @@
 
 #include "supervisor/fleet/workers/link.h"
 
+struct config;
+
 #define ONESHOT_PROBE_MS 20000
 #define ONESHOT_SWEEP_MS 20000
 
@@ -19,6 +21,9 @@ struct oneshot_target {
     const char *image; /* PROBE: one that its engine is asked for; NULL: none */
     bool pull;         /* whether the engine may fetch that */
 };
+
+/* What is asked about a target: PROBE without its number. It borrows from both. */
+struct msg_probe oneshot_question(const struct oneshot_target *target, const struct config *config);
 
 /* Starts a worker with `args` and sends it `type` (MSG_PROBE or MSG_SWEEP) for the target.
  * Everything is copied. `done` is called exactly once unless this fails, as a worker_reply_fn whose

@@ -49,6 +49,11 @@ def processes_left(text):
         time.sleep(0.02)
 
 
+def is_of_trial(name):
+    """Whether a file of a runtime directory is what a trial has found, which stays for the next servers."""
+    return name.startswith(".trial-")
+
+
 def sandbox_dirs(runtime_dir):
     """Directories of sandboxes below a runtime directory."""
     found = []

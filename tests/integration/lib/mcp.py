@@ -28,6 +28,7 @@ from host import (
     cgroups_of,
     containers_of,
     inside_kernel,
+    is_of_trial,
     mounts_of,
     pid_namespace,
     processes,

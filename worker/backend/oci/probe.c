@@ -163,8 +163,9 @@ static void finish_oci_probe(struct oci_probe *p)
     struct oci_probe_result result = {
         .usable = p->usable,
         .left_behind = p->left_behind,
-        /* why a stronger mode failed is not known for certain, and may be mended meanwhile */
-        .lasts = p->usable && p->rung == 0,
+        /* why a stronger mode failed is not known for certain, and may be mended meanwhile; a
+         * runtime may be told elsewhere to use the host's kernel from now on */
+        .lasts = p->usable && p->rung == 0 && !p->own_kernel,
         .runtime = p->runtime != NULL ? p->runtime : p->request.spec.runtime,
         .version = p->version,
         .flaws = p->flaws,

@@ -1,0 +1,435 @@
+/*
+ * A trial costs about as much as a sandbox, and its result is the same from server to server, until
+ * something of the host changes. So the answer is kept in a file of the runtime directory, beside
+ * all that it depended on, and counts only if all of that is byte for byte the same now: this
+ * build, the question, the boot and the kernel, our user, privileges, limits, namespaces and
+ * security modules, what is mounted at /, /proc, /sys and /dev, which control groups are handed to
+ * us, sysctls and subordinate ids, the runtime, and every directory that programs are found in.
+ * Each remedy that `cloister doctor` names changes one of them. What is left, such as a rule of a
+ * security module, shows as a creation that fails, after which nothing is believed (engine.c).
+ *
+ * Only the strongest way that the host allows is kept (`lasts`). If a weaker one had to be taken,
+ * each server tries again, since its reason may have been mended.
+ *
+ * File times have whole seconds here. So nothing is kept if a file has changed since the second in
+ * which the trial began: any later change then has another time.
+ *
+ * The file is ours alone (0600), no symlink and not linked elsewhere, or it is not read. What it
+ * holds is as strict as any message; what cannot be read is no memory. It is renamed into place and
+ * not synced, because after a crash of the machine it counts for nothing. There are few names, by a
+ * hash of the question, so there are few files, and servers that are started in different ways do
+ * not take each other's place.
+ */
+#include "supervisor/fleet/engine/kept.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "common/str.h"
+#include "proto/codec.h"
+#include "supervisor/fleet/host/host.h"
+#include "supervisor/fleet/host/instance.h"
+#include "supervisor/fleet/state/record.h"
+#include "supervisor/fleet/workers/oneshot.h"
+#include "supervisor/fleet/workers/spawn.h"
+
+#define KEPT_MAX     (128u << 10)
+#define KEPT_NAMES   8
+#define MOUNTS_MAX   (1u << 20)
+#define FACT_MAX     (16u << 10)
+#define CGROUP_ROOT  "/sys/fs/cgroup"
+#define PROGRAM_DIRS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* All that a trial depends on, a line each: its name, the length of its value, the value. */
+struct facts {
+    struct buf text;
+    bool incomplete;
+    int64_t newest_s; /* when the youngest of the files has changed */
+};
+
+static void add_fact(struct facts *f, const char *name, struct view value)
+{
+    if (buf_printf(&f->text, NULL, "%s %zu ", name, value.len) < 0 ||
+        (value.len > 0 && buf_add(&f->text, value.data, value.len, NULL) < 0) ||
+        buf_add_str(&f->text, "\n", NULL) < 0) {
+        f->incomplete = true;
+    }
+}
+
+static void add_text_fact(struct facts *f, const char *name, const char *text)
+{
+    add_fact(f, name, view_of(text != NULL ? text : ""));
+}
+
+/* What does not exist is a fact, too. */
+static void add_content(struct facts *f, const char *path)
+{
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, FACT_MAX);
+    bool there = file_read(path, &text, NULL) == 0;
+    add_fact(f, path, there ? view_bytes(text.data, text.len) : view_of("absent"));
+}
+
+static void add_file_fact(struct facts *f, const char *path)
+{
+    struct stat st;
+    char what[256] = "absent";
+    if (stat(path, &st) == 0) {
+        snprintf(
+            what, sizeof(what), "%" PRIu64 ":%" PRIu64 " %" PRIu64 " %o %u:%u %" PRId64 " %" PRId64,
+            (uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size, (unsigned)st.st_mode,
+            (unsigned)st.st_uid, (unsigned)st.st_gid, (int64_t)st.st_mtime, (int64_t)st.st_ctime);
+        f->newest_s = f->newest_s > (int64_t)st.st_ctime ? f->newest_s : (int64_t)st.st_ctime;
+    }
+    add_text_fact(f, path, what);
+}
+
+/* A program that is installed, replaced or removed changes its directory. */
+static void add_program_dirs(struct facts *f, const char *dirs)
+{
+    while (dirs != NULL && *dirs != '\0') {
+        size_t len = strcspn(dirs, ":");
+        CLEANUP_FREE char *dir = alloc_printf("%.*s", (int)len, dirs);
+        if (dir[0] == '/') {
+            add_file_fact(f, dir);
+        }
+        dirs += len + (dirs[len] == ':' ? 1 : 0);
+    }
+}
+
+static void add_lines(struct facts *f, const char *path, size_t max,
+                      bool (*wanted)(const char *line, size_t len, struct view *ret))
+{
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, max);
+    const char *line = file_read(path, &text, NULL) == 0 ? buf_cstr(&text) : NULL;
+    f->incomplete = f->incomplete || line == NULL; /* all these files exist where trials do */
+    while (line != NULL && *line != '\0') {
+        size_t len = strcspn(line, "\n");
+        struct view value;
+        if (wanted(line, len, &value)) {
+            add_fact(f, path, value);
+        }
+        line += len + (line[len] == '\n' ? 1 : 0);
+    }
+}
+
+static bool begins_with_one_of(const char *line, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(line, words[i], strlen(words[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_privilege(const char *line, size_t len, struct view *ret)
+{
+    static const char *const words[] = {
+        "Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Seccomp:"};
+    *ret = view_bytes(line, len);
+    return begins_with_one_of(line, words, sizeof(words) / sizeof(words[0]));
+}
+
+/* "36 35 98:0 /root /point options..."; the first two are new numbers each time. */
+static bool is_system_mount(const char *line, size_t len, struct view *ret)
+{
+    static const char *const points[] = {"/ ", "/proc", "/sys", "/dev"};
+    const char *at = line, *end = line + len, *rest = line;
+    for (int field = 0; field < 4; field++) {
+        at = memchr(at, ' ', (size_t)(end - at));
+        if (at == NULL) {
+            return false;
+        }
+        at++;
+        rest = field == 1 ? at : rest;
+    }
+    *ret = view_bytes(rest, (size_t)(end - rest));
+    return begins_with_one_of(at, points, sizeof(points) / sizeof(points[0]));
+}
+
+/* The group that ours is in. Ours itself has another name with each program that starts us. */
+static bool is_parent_group(const char *line, size_t len, struct view *ret)
+{
+    while (len > 0 && line[len - 1] != '/') {
+        len--;
+    }
+    *ret = view_bytes(line, len);
+    return true;
+}
+
+/* What a service manager hands to us, in the hierarchy of version 2. */
+static void add_delegation(struct facts *f)
+{
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, FACT_MAX);
+    const char *all = file_read("/proc/self/cgroup", &text, NULL) == 0 ? buf_cstr(&text) : NULL;
+    const char *own = all != NULL ? strstr(all, "0::/") : NULL;
+    CLEANUP_FREE char *group =
+        alloc_printf("%.*s", own != NULL ? (int)strcspn(own + 3, "\n") : 0, own ? own + 3 : "");
+    CLEANUP_FREE char *swap = alloc_printf(CGROUP_ROOT "%s/memory.swap.max", group);
+    add_text_fact(f, "own swap", access(swap, F_OK) == 0 ? "limited" : "");
+    char *cut = strrchr(group, '/');
+    if (cut != NULL) {
+        *cut = '\0';
+    }
+    CLEANUP_FREE char *parent = alloc_printf(CGROUP_ROOT "%s", group);
+    CLEANUP_FREE char *gives = alloc_printf("%s/cgroup.controllers", parent);
+    add_content(f, gives);
+    add_text_fact(f, "parent group", access(parent, W_OK) == 0 ? "ours" : "");
+    unsigned uid = (unsigned)geteuid();
+    CLEANUP_FREE char *manager = alloc_printf(
+        CGROUP_ROOT "/user.slice/user-%u.slice/user@%u.service/cgroup.controllers", uid, uid);
+    add_content(f, manager);
+    add_text_fact(f, "system manager", access("/run/systemd/system", F_OK) == 0 ? "there" : "");
+    CLEANUP_FREE char *bus = alloc_printf("/run/user/%u/systemd/private", uid);
+    add_text_fact(f, bus, access(bus, F_OK) == 0 ? "there" : "");
+}
+
+static void add_host_facts(struct facts *f)
+{
+    static const char *const contents[] = {
+        "/proc/self/uid_map",
+        "/proc/self/gid_map",
+        "/proc/self/limits",
+        "/proc/self/attr/current",
+        "/proc/swaps",
+        "/sys/kernel/security/lsm",
+        "/proc/sys/user/max_user_namespaces",
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        CGROUP_ROOT "/cgroup.controllers",
+    };
+    static const char *const files[] = {"/proc/self/exe", "/etc/passwd", "/etc/subuid",
+                                        "/etc/subgid"};
+    static const char *const spaces[] = {"user", "mnt", "pid", "cgroup", "net", "ipc", "uts"};
+    for (size_t i = 0; i < sizeof(contents) / sizeof(contents[0]); i++) {
+        add_content(f, contents[i]);
+    }
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        add_file_fact(f, files[i]);
+    }
+    for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
+        char path[64], target[64] = "";
+        snprintf(path, sizeof(path), "/proc/self/ns/%s", spaces[i]);
+        ssize_t len = readlink(path, target, sizeof(target) - 1);
+        add_fact(f, path, view_bytes(target, len > 0 ? (size_t)len : 0));
+    }
+    /* a number of a namespace is used again, but not with the same first process */
+    char start[32];
+    snprintf(start, sizeof(start), "%" PRIu64, worker_process_start_time(1));
+    add_text_fact(f, "first process", start);
+    add_lines(f, "/proc/self/status", FACT_MAX, is_privilege);
+    add_lines(f, "/proc/self/mountinfo", MOUNTS_MAX, is_system_mount);
+    add_lines(f, "/proc/self/cgroup", FACT_MAX, is_parent_group);
+    add_delegation(f);
+}
+
+/* What a worker hands on to a runtime, and a runtime may heed. */
+static void add_environment(struct facts *f)
+{
+    static const char *const names[] = {
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "XDG_RUNTIME_DIR",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        add_text_fact(f, names[i], getenv(names[i]));
+    }
+}
+
+/* What is known before there is an answer; names the file. */
+static void add_question(struct facts *f, const struct fleet_host *host,
+                         const struct oneshot_target *target)
+{
+    CLEANUP_BUF struct buf question;
+    struct msg m = {.type = MSG_PROBE};
+    m.probe = oneshot_question(target, host->config);
+    buf_init(&question, FACT_MAX);
+    f->incomplete = f->incomplete || msg_encode(&question, &m, NULL) < 0;
+    add_fact(f, "question", view_bytes(question.data, question.len));
+    add_text_fact(f, "build", CLOISTER_VERSION);
+    add_text_fact(f, "worker", host->worker_path);
+    add_text_fact(f, "agent", host->agent_path);
+    add_environment(f);
+}
+
+static char *name_kept(const struct fleet_host *host, const struct oneshot_target *target)
+{
+    struct facts f = {.newest_s = 0};
+    buf_init(&f.text, LIMIT_ITEM);
+    add_question(&f, host, target);
+    uint64_t hash = hash_bytes(f.text.data, f.text.len);
+    buf_finish(&f.text);
+    return alloc_printf("%s/.trial-%u", host->instance->top, (unsigned)(hash % KEPT_NAMES));
+}
+
+/* False if not all of them could be found out; `ret` is finished by the caller in any case. */
+static bool collect_facts(const struct fleet_host *host, const struct oneshot_target *target,
+                          struct view runtime, struct facts *ret)
+{
+    struct utsname kernel;
+    struct stat top;
+    *ret = (struct facts){.incomplete = record_boot()[0] == '\0' || uname(&kernel) < 0 ||
+                                        stat(host->instance->top, &top) < 0};
+    buf_init(&ret->text, LIMIT_ITEM);
+    if (ret->incomplete) {
+        return false;
+    }
+    add_question(ret, host, target);
+    add_text_fact(ret, "boot", record_boot());
+    add_text_fact(ret, "release", kernel.release);
+    add_text_fact(ret, "version", kernel.version);
+    add_text_fact(ret, "machine", kernel.machine);
+    CLEANUP_FREE char *place =
+        alloc_printf("%s %" PRIu64, host->instance->top, (uint64_t)top.st_dev);
+    add_text_fact(ret, "place", place);
+    CLEANUP_FREE char *program = alloc_viewdup(runtime);
+    add_file_fact(ret, program);
+    add_file_fact(ret, host->worker_path);
+    add_file_fact(ret, host->agent_path);
+    add_program_dirs(ret, getenv("PATH"));
+    add_program_dirs(ret, PROGRAM_DIRS);
+    add_host_facts(ret);
+    return !ret->incomplete && program[0] == '/' && access(program, X_OK) == 0;
+}
+
+static bool read_private(const char *path, struct buf *out)
+{
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        (st.st_mode & 077) != 0 || st.st_nlink != 1 || st.st_size > (off_t)KEPT_MAX ||
+        buf_reserve(out, (size_t)st.st_size, NULL) < 0) {
+        return false;
+    }
+    while (out->len < (size_t)st.st_size) {
+        ssize_t n = read(fd, out->data + out->len, (size_t)st.st_size - out->len);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        out->len += (size_t)n;
+    }
+    return out->len > 0;
+}
+
+static bool read_kept(const char *path, struct kept *k)
+{
+    if (!read_private(path, &k->text) ||
+        msg_decode(MSG_LINK_W, k->text.data, k->text.len, &k->trial, NULL) < 0 ||
+        k->trial.type != MSG_TRIAL || k->trial.trial.answer.count != 1) {
+        return false;
+    }
+    struct view answer = k->trial.trial.answer.items[0];
+    return msg_decode(MSG_LINK_W, answer.data, answer.len, &k->probed, NULL) == 0 &&
+           k->probed.type == MSG_PROBED && k->probed.probed.usable && k->probed.probed.lasts;
+}
+
+bool kept_find(const struct fleet_host *host, const struct oneshot_target *target, struct kept *ret)
+{
+    *ret = (struct kept){.trial = {.type = MSG_NONE}, .probed = {.type = MSG_NONE}};
+    buf_init(&ret->text, KEPT_MAX);
+    CLEANUP_FREE char *path = name_kept(host, target);
+    if (!read_kept(path, ret)) {
+        kept_finish(ret);
+        return false;
+    }
+    struct facts now;
+    struct view then = ret->trial.trial.facts;
+    bool same = collect_facts(host, target, ret->probed.probed.runtime, &now) &&
+                now.text.len == then.len && memcmp(now.text.data, then.data, then.len) == 0;
+    buf_finish(&now.text);
+    if (!same) {
+        log_debug("engine: what an earlier server has found does not count any more file=%s", path);
+        kept_finish(ret);
+    }
+    return same;
+}
+
+void kept_finish(struct kept *k)
+{
+    msg_finish(&k->probed);
+    msg_finish(&k->trial);
+    buf_finish(&k->text);
+}
+
+/* An unfinished file of another server, living or dead, is removed, and then nothing is kept this
+ * time: its writer fails to rename it, or has renamed something that nobody can read. */
+static int write_kept(const char *path, struct view text, struct err *err)
+{
+    CLEANUP_FREE char *next = alloc_printf("%s.next", path);
+    CLEANUP_FD int fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        int rc = err_sys(err, ERR_IO, errno, "%s", next);
+        unlink(next);
+        return rc;
+    }
+    int rc = fd_write_all(fd, text.data, text.len, err);
+    if (rc == 0 && rename(next, path) < 0) {
+        rc = err_sys(err, ERR_IO, errno, "%s", path);
+    }
+    if (rc < 0) {
+        unlink(next);
+    }
+    return rc;
+}
+
+static int encode_kept(struct buf *out, struct view facts, const struct msg_probed *probed,
+                       struct err *err)
+{
+    CLEANUP_BUF struct buf answer;
+    struct msg inner = {.type = MSG_PROBED};
+    struct msg outer = {.type = MSG_TRIAL};
+    inner.probed = *probed;
+    buf_init(&answer, LIMIT_ITEM);
+    int rc = msg_encode(&answer, &inner, err);
+    struct view item = view_bytes(answer.data, answer.len);
+    outer.trial.facts = facts;
+    outer.trial.answer = (struct view_list){&item, 1};
+    return rc < 0 ? rc : msg_encode(out, &outer, err);
+}
+
+void kept_note(const struct fleet_host *host, const struct oneshot_target *target,
+               const struct msg_probed *probed, int64_t began_s)
+{
+    if (!probed->usable || !probed->lasts) {
+        return;
+    }
+    struct facts f;
+    struct err err = ERR_INIT;
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, KEPT_MAX);
+    CLEANUP_FREE char *path = name_kept(host, target);
+    if (!collect_facts(host, target, probed->runtime, &f) || f.newest_s >= began_s) {
+        log_debug("engine: the trial is not kept, the host is changing file=%s", path);
+    } else if (encode_kept(&text, view_bytes(f.text.data, f.text.len), probed, &err) < 0 ||
+               write_kept(path, view_bytes(text.data, text.len), &err) < 0) {
+        log_debug("engine: the trial is not kept: %s", err.text);
+    }
+    buf_finish(&f.text);
+}
+
+void kept_forget(const struct fleet_host *host, const struct oneshot_target *target)
+{
+    CLEANUP_FREE char *path = name_kept(host, target);
+    unlink(path);
+}
