@@ -11,13 +11,12 @@
  *
  * A test may add files to that directory: "idle" with the milliseconds that OPS reports;
  * "ops-garbage" for a malformed answer to OPS; "silent" to delay the answer to OPS, and attaching,
- * until the file is removed, as with a stopped engine; and "other-version" for a worker that
- * refuses a second HELLO. "gone" says that the sandbox has ended, as by a worker whose grace period
- * is over.
+ * until the file is removed, as with a stopped engine; "other-version" for a worker that refuses a
+ * second HELLO; "gone" if the sandbox has ended, as by a worker whose grace period is over.
  *
  * The stub leaves notes about what a test cannot see otherwise: sweeps in the directory
  * WORKER_STUB_SWEEPS; in WORKER_STUB_NOTES that it began ("hello") or was asked for "open",
- * "limits", "close", "sweep", "progress" or "ops".
+ * "limits", "close", "sweep", "progress" or "ops", and if a probe lasts, for that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -445,7 +444,7 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
     bool was_open = s->is_open;
     s->is_open = true;
     note_asked("open");
-    if (m->open.attach && kept_has(&s->kept, "gone")) {
+    if (m->open.attach && (kept_has(&s->kept, "gone") || strcmp(image, "attach-gone") == 0)) {
         send_failed(request, m->seq, ERR_GONE, "nothing there to adopt", "");
         leave(s, EXIT_CODE_SANDBOX_GONE);
     } else if (m->open.attach && !was_open && kept_has(&s->kept, "silent")) {
@@ -455,17 +454,16 @@ static void handle_open(struct stub *s, struct ipc_request *request, const struc
     } else if (strcmp(image, "open-fails-and-exits") == 0) {
         send_failed(request, m->seq, ERR_IMAGE, "no such image", "choose one that exists");
         leave(s, EXIT_CODE_OK);
-    } else if (strcmp(image, "open-no-engine") == 0) {
+    } else if (strcmp(image, "open-no-engine") == 0 ||
+               (strcmp(s->behaviour, "lasts-moved") == 0 && m->open.mode == 5)) {
         send_failed(request, m->seq, ERR_ENGINE, "the engine went away", "start it again");
+        leave(s, EXIT_CODE_OK);
     } else if (strcmp(image, "open-crashes") == 0) {
         crash();
     } else if (strcmp(image, "open-hangs") == 0) {
         hang();
     } else if (m->open.attach && strcmp(image, "attach-crashes") == 0) {
         crash();
-    } else if (m->open.attach && strcmp(image, "attach-gone") == 0) {
-        send_failed(request, m->seq, ERR_GONE, "nothing there to adopt", "");
-        leave(s, EXIT_CODE_SANDBOX_GONE);
     } else if (strcmp(image, "open-slow") == 0 ||
                (m->open.attach && strcmp(image, "attach-slow") == 0)) {
         open_later(s, request, m->seq, 300);
@@ -525,7 +523,12 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
     r.probed.runtime = m->probe.runtime;
     r.probed.version = view_of("stub 1");
     r.probed.reason = view_of(usable ? "" : is_docker ? "no engine here" : "it says no");
-    r.probed.mode = 5;
+    r.probed.mode = strcmp(s->behaviour, "lasts-moved") == 0 ? 6 : 5;
+    if (strncmp(s->behaviour, "lasts", strlen("lasts")) == 0) {
+        note_asked("probe");
+        r.probed.lasts = true;
+        r.probed.runtime = view_of(getenv("WORKER_STUB_RUNTIME"));
+    }
     if (is_docker && strncmp(s->behaviour, "docker-doubted", strlen("docker-doubted")) == 0 &&
         m->probe.image.len > 0) {
         r.probed.doubt = view_of("it has no image");
@@ -551,8 +554,7 @@ static void handle_sweep(struct stub *s, struct ipc_request *request, const stru
 {
     note_asked("sweep");
     bool is_installer = s->sandbox[0] == '0'; /* see instance.h */
-    if (strcmp(s->behaviour, "sweep-fails") == 0 ||
-        (is_installer && strcmp(s->behaviour, "installer-sweep-fails") == 0)) {
+    if (strcmp(s->behaviour, is_installer ? "installer-sweep-fails" : "sweep-fails") == 0) {
         send_failed(request, m->seq, ERR_ENGINE, "cannot sweep", "");
         return;
     }
