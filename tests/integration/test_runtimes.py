@@ -5,6 +5,7 @@ import os
 import pwd
 import shutil
 import signal
+import time
 
 from common import ON_OCI, Server, Skip, Suite, contains, doctor, equal, needs_runtime, poll, skip_all
 import mcp
@@ -122,6 +123,59 @@ def needs_user_namespaces():
         server.legacy()
         if lacks_user_namespace(server, server.call("create_sandbox")["sandbox_id"]):
             raise Skip("this host has no user namespaces")
+
+
+NOTED = """#!/bin/sh
+echo "$@" >> {calls}
+case " $* " in *" --detach "*) rm {refusing} 2>/dev/null && echo "runtime: error: not now" >&2 && exit 1 ;; esac
+exec {real} "$@"
+"""
+
+
+@suite.case("the next server makes no trial container, but for another runtime, and after a sandbox that could not be made")
+def trials_are_kept():
+    directory = mcp.temporary_directory()
+    shared = mcp.temporary_directory()
+    runtime, calls, refusing = (f"{directory}/{name}" for name in ("runtime", "calls", "refusing"))
+
+    def install(comment):
+        with open(runtime, "w", encoding="utf-8") as file:
+            file.write(NOTED.format(calls=calls, refusing=refusing, real=REAL) + f"# {comment}\n")
+        os.chmod(runtime, 0o755)
+        poll("the runtime is not of this second", lambda: int(time.time()) > int(os.stat(runtime).st_ctime))
+
+    def trials(refused=False):
+        """How many trial containers a server has made that has run code, at once or after a refusal."""
+        with open(calls, "w", encoding="utf-8"):
+            pass
+        with Server("--runtime", runtime, runtime_dir=shared) as server:
+            server.legacy()
+            if refused:
+                equal(server.call_failing("create_sandbox")["error"]["code"], "engine_unavailable")
+            equal(server.run("1 + 1")["result"], "2")
+        with open(calls, encoding="utf-8") as file:
+            return sum(" run " in line and "--detach" not in line for line in file)
+
+    install("one")
+    assert trials() > 0
+    kept = [name for name in os.listdir(shared) if mcp.is_of_trial(name)]
+    if not kept:
+        raise Skip("this host does not allow the strongest way")
+    equal(trials(), 0)
+    install("another")
+    equal(trials(), 1)
+    equal(trials(), 0)
+    with open(refusing, "w", encoding="utf-8"):
+        pass
+    equal(trials(refused=True), 1)
+    assert not os.path.exists(refusing)
+    equal(trials(), 0)
+    with open(f"{shared}/{kept[0]}", "wb") as file:
+        file.write(b"\0" * 100)
+    equal(trials(), 1)
+    equal(doctor("--runtime", runtime, "--runtime-dir", shared).returncode, 0)
+    with open(calls, encoding="utf-8") as file:
+        equal(sum(" run " in line and "--detach" not in line for line in file), 2, "the doctor tries for real")
 
 
 @suite.case("a runtime that passes no descriptors on: streams come by a relay, also behind a worker's death")
