@@ -2,8 +2,8 @@
 // written again and again, as progress bars do it, the last state is shown.
 
 const ESCAPES = /\x1b(?:\[([0-9;:]*)([@-~])|\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
-const REWRITTEN = /[^\n\r]*\r(?=[^\r\n])/g;
 const TEXT_MAX = 400000;
+const CODES_MAX = 100; // of one sequence
 
 const FLAGS = { 1: "bold", 2: "dim", 3: "italic", 4: "under", 9: "strike" };
 const ENDS = { 22: ["bold", "dim"], 23: ["italic"], 24: ["under"], 29: ["strike"] };
@@ -55,16 +55,24 @@ function piece(text, state) {
   return made;
 }
 
+// What stands before a \r was written over, if more than the end of the line follows. A search for the \r with a pattern would
+// begin anew at each character of a long line.
+function lastState(line) {
+  let end = line.length;
+  while (end > 0 && line[end - 1] === "\r") end--;
+  return end === 0 ? line : line.slice(line.lastIndexOf("\r", end - 1) + 1);
+}
+
 // A block of output. It can be scrolled by keyboard.
 function output(text, label) {
   const state = { ink: "", ground: "", flags: new Set(), swapped: false };
   const block = element("pre", { tabindex: "0", role: "region", "aria-label": label });
-  const shown = text.slice(0, TEXT_MAX).replace(REWRITTEN, "");
+  const shown = text.slice(0, TEXT_MAX).split("\n").map(lastState).join("\n");
   let from = 0;
   for (const escape of shown.matchAll(ESCAPES)) {
     block.append(piece(shown.slice(from, escape.index), state));
     from = escape.index + escape[0].length;
-    if (escape[2] === "m") change(state, escape[1].split(/[;:]/).map(Number));
+    if (escape[2] === "m") change(state, escape[1].split(/[;:]/, CODES_MAX).map(Number));
   }
   block.append(piece(shown.slice(from), state));
   return block;

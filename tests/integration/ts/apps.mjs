@@ -16,6 +16,7 @@ import { needsRuntime, program, run, runtimeDirectory, test } from './tap.mjs';
 
 const UI = 'io.modelcontextprotocol/ui';
 const TYPE = 'text/html;profile=mcp-app';
+const FIELDS = 'cloister/fields';
 const PATIENCE_MS = 120000; // as tests/lib/tap.py
 const BROWSERS = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -81,8 +82,8 @@ const { tools } = await client.listTools();
 
 const call = (code) => client.callTool({ name: 'execute_code', arguments: { code } }, { timeout: PATIENCE_MS });
 
-/** Runs code, and shows what came of it as the host does. */
-async function shown(code, { theme = 'light', width = 900 } = {}) {
+/** Runs code, and shows what came of it as the host does, or what `changed` makes of that. */
+async function shown(code, { theme = 'light', width = 900, changed = (result) => result } = {}) {
     const context = await browser.newContext({ viewport: { width, height: 900 } });
     context.setDefaultTimeout(PATIENCE_MS);
     const page = await context.newPage();
@@ -95,7 +96,7 @@ async function shown(code, { theme = 'light', width = 900 } = {}) {
     assert.equal(document.mimeType, TYPE);
     const app = await page.evaluate((view) => window.showView(view), { html: document.text, csp: document._meta.ui.csp, proxy: `${proxySite.url}/`, theme });
     assert.equal(app.name, 'cloister-result');
-    const result = await call(code);
+    const result = changed(await call(code));
     await page.evaluate(async ([input, output]) => {
         await window.bridge.sendToolInput({ arguments: input });
         await window.bridge.sendToolResult(output);
@@ -127,10 +128,13 @@ test('two plots are side by side, each with a caption; on a narrow screen one be
     assert.equal(left.y, right.y);
     assert.ok(left.x < right.x);
     await page.setViewportSize({ width: 320, height: 900 });
-    const [above, below] = await places();
-    assert.equal(above.x, below.x);
-    assert.ok(above.y < below.y);
-    assert.ok(await page.evaluate(() => window.said.sizes.some((height) => height > 0)));
+    // The frame hears of it later, and the host of the frame's height later still.
+    const held = await view.locator('.pictures').elementHandle();
+    await (await held.ownerFrame()).waitForFunction((all) => {
+        const [above, below] = [...all.querySelectorAll('img')].map((img) => img.getBoundingClientRect());
+        return above.x === below.x && above.y < below.y;
+    }, held);
+    await page.waitForFunction(() => window.said.sizes.some((height) => height > 0));
     assert.deepEqual(complaints, []);
     await close();
 });
@@ -230,6 +234,30 @@ print('10%\r50%\rdone')
     assert.equal(weight, '700');
     await view.getByRole('status').filter({ hasText: 'error' }).waitFor();
     await view.getByText(/ZeroDivisionError/).first().waitFor();
+    assert.deepEqual(complaints, []);
+    await close();
+});
+
+/** The result with other fields. */
+const withFields = (fields) => (result) => ({ ...result, _meta: { ...result._meta, [FIELDS]: { ...result._meta[FIELDS], ...fields } } });
+
+test('as long a line as is shown, whatever its escapes, leaves the page at work', async () => {
+    const most = 400000;
+    const lines = [
+        ['x'.repeat(most), 'x'.repeat(most)],
+        [`${'a'.repeat(most / 2)}\r${'b'.repeat(most / 2 - 1)}`, 'b'.repeat(most / 2 - 1)],
+        [`${'c\r'.repeat(most / 2 - 2)}end`, 'end'],
+        [`end\n${'\r'.repeat(most - 4)}`, `end\n${'\r'.repeat(most - 4)}`],
+        [`\x1b[1;${'0;'.repeat(most / 2 - 10)}0mend`, 'end'],
+    ];
+    const fields = { displays: lines.map(([text]) => ({ 'text/plain': text })) };
+    const { view, complaints, close } = await shown('1', { changed: withFields(fields) });
+    for (const [at, [, text]] of lines.entries()) {
+        const shownText = await view.getByRole('region', { name: `Display ${at + 1} of ${lines.length}`, exact: true }).locator('pre').evaluate((pre) => pre.textContent);
+        assert.ok(shownText === text, `display ${at + 1} has ${shownText.length} characters`);
+    }
+    await view.locator('summary').click();
+    await view.locator('details[open]').waitFor();
     assert.deepEqual(complaints, []);
     await close();
 });
