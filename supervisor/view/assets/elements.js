@@ -1,9 +1,10 @@
 // Elements and texts. What comes from the host is set as text, never as HTML.
 
+// A child may be a list of children. A long one is passed as such: a call with as many arguments fails.
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
+  for (const child of children.flat()) made.append(child);
   return made;
 }
 

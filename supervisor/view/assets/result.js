@@ -9,6 +9,15 @@ const READABLE_MAX = 1 << 20; // what resources/read of the server returns
 const DISPLAYS_MAX = 50;
 const TEXTS = ["text/markdown", "text/latex", "text/plain", "application/json"];
 
+// A part that cannot be made is a line in its place, so that the others are shown.
+function attempt(title, make) {
+  try {
+    return make();
+  } catch (problem) {
+    return [element("p", { class: "quiet" }, `${title}: not shown (${problem.message})`)];
+  }
+}
+
 function stateOf(fields, failed) {
   const words = [fields.status ?? (failed ? "failed" : "done"), fields.language];
   if (Number.isFinite(fields.duration_ms)) words.push(`${(fields.duration_ms / 1000).toFixed(2)} s`);
@@ -26,7 +35,7 @@ function pictures(content) {
   const list = content.filter((block) => block.type === "image" && /^image\/[\w.+-]+$/.test(block.mimeType));
   const title = (at) => (list.length === 1 ? "Plot" : `Plot ${at + 1} of ${list.length}`);
   const figures = list.map((block, at) => pictureOf(block.mimeType, block.data, title(at)));
-  return figures.length > 0 ? [element("div", { class: "pictures" }, ...figures)] : [];
+  return figures.length > 0 ? [element("div", { class: "pictures" }, figures)] : [];
 }
 
 function htmlOf(html, title) {
@@ -42,7 +51,7 @@ function located(place, type, title, read) {
   if (read === null || typeof place.uri !== "string" || place.size > READABLE_MAX) return here;
   read(place.uri).then((text) => {
     here.replaceChildren(type === "text/html" ? htmlOf(text, title) : pictureOf(type, utf8AsBase64(text), title));
-  }, (problem) => here.firstChild.append(` (${problem.message})`));
+  }).catch((problem) => here.firstChild.append(` (${problem.message})`));
   return here;
 }
 
@@ -60,12 +69,15 @@ function displayOf(display, title, read) {
 
 function displays(fields, read) {
   const list = fields.displays.slice(0, DISPLAYS_MAX);
-  return list.flatMap((display, at) => displayOf(display, list.length === 1 ? "Display" : `Display ${at + 1} of ${list.length}`, read));
+  return list.flatMap((display, at) => {
+    const title = list.length === 1 ? "Display" : `Display ${at + 1} of ${list.length}`;
+    return attempt(title, () => displayOf(display, title, read));
+  });
 }
 
 // The value, unless a display is another form of it.
 function valueOf(fields) {
-  const told = fields.displays.some((display) => display["text/plain"] === fields.result);
+  const told = fields.displays.some((display) => display?.["text/plain"] === fields.result);
   return typeof fields.result !== "string" || told ? [] : [part("Value", output(fields.result, "Value"))];
 }
 
@@ -78,7 +90,7 @@ function errorOf(error) {
 
 function filesOf(files) {
   if (files.length === 0) return [];
-  return [part("Files", element("ul", {}, ...files.map((file) => element("li", {}, `${file.path} (${inUnits(file.size)})`))))];
+  return [part("Files", element("ul", {}, files.map((file) => element("li", {}, `${file.path} (${inUnits(file.size)})`))))];
 }
 
 function stream(text, title) {
@@ -99,12 +111,12 @@ function resultParts(result, read) {
   const fields = { displays: [], files: [], ...found };
   return [
     state,
-    ...stream(fields.stdout, "Output"),
-    ...stream(fields.stderr, "Errors and warnings"),
-    ...pictures(content),
-    ...displays(fields, read),
-    ...valueOf(fields),
-    ...errorOf(fields.error),
-    ...filesOf(fields.files),
+    ...attempt("Output", () => stream(fields.stdout, "Output")),
+    ...attempt("Errors and warnings", () => stream(fields.stderr, "Errors and warnings")),
+    ...attempt("Plots", () => pictures(content)),
+    ...attempt("Displays", () => displays(fields, read)),
+    ...attempt("Value", () => valueOf(fields)),
+    ...attempt("Error", () => errorOf(fields.error)),
+    ...attempt("Files", () => filesOf(fields.files)),
   ];
 }

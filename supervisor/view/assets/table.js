@@ -4,17 +4,18 @@
 const TABLE_PARTS = "html,head,body,div,p,table,caption,colgroup,col,thead,tbody,tfoot,tr,th,td,style[scoped],br";
 const ROWS_MAX = 2000;
 const CELLS_MAX = 40000;
+const COLUMNS_MAX = 200;
+const HEAD_ROWS_MAX = 20;
 
 const textOf = (cell) => cell.textContent.trim();
 
 // Several rows of a head are one: a data frame has the name of its index in a second one.
-function headOf(rows) {
-  const width = Math.max(...rows.map((row) => row.cells.length));
+function headOf(rows, width) {
   return Array.from({ length: width }, (_, at) =>
     rows.map((row) => (row.cells[at] ? textOf(row.cells[at]) : "")).filter(Boolean).join(" "));
 }
 
-// {head, rows, note}, or null if the HTML is more than a plain table.
+// {head, rows, note}, or null if the HTML is more than a plain table, or one too wide to sort.
 function readTable(html) {
   const parsed = new DOMParser().parseFromString(html, "text/html");
   const tables = parsed.querySelectorAll("table");
@@ -22,9 +23,11 @@ function readTable(html) {
   const table = tables[0];
   if (tables.length !== 1 || !plain || table.tHead === null || table.tHead.rows.length === 0) return null;
   if ([...table.querySelectorAll("th, td")].some((cell) => cell.colSpan > 1 || cell.rowSpan > 1)) return null;
-  const head = headOf([...table.tHead.rows]);
+  const width = [...table.rows].reduce((most, row) => Math.max(most, row.cells.length), 0);
+  if (width > COLUMNS_MAX || table.tHead.rows.length > HEAD_ROWS_MAX) return null;
+  const head = headOf([...table.tHead.rows], width);
   const rows = [...table.rows].filter((row) => row.parentElement !== table.tHead);
-  const most = Math.min(ROWS_MAX, Math.floor(CELLS_MAX / Math.max(1, head.length)));
+  const most = Math.min(ROWS_MAX, Math.floor(CELLS_MAX / Math.max(1, width)));
   const note = [...parsed.querySelectorAll("p")].map(textOf).join(" ");
   return {
     head,
@@ -50,7 +53,7 @@ function areNumbers(rows, at) {
 }
 
 function rowOf(cells, numbers) {
-  return element("tr", {}, ...cells.map((cell, at) =>
+  return element("tr", {}, cells.map((cell, at) =>
     element(cell.head ? "th" : "td", cell.head ? { scope: "row" } : numbers[at] ? { class: "number" } : {}, cell.text)));
 }
 
@@ -75,6 +78,6 @@ function sortable({ head, rows, note }, title) {
   }
   fill(rows);
   const caption = element("caption", {}, note ? `${title}: ${note}` : title);
-  const table = element("table", {}, caption, element("thead", {}, element("tr", {}, ...titles)), body);
+  const table = element("table", {}, caption, element("thead", {}, element("tr", {}, titles)), body);
   return element("div", { class: "table", tabindex: "0", role: "region", "aria-label": title }, table);
 }

@@ -11,8 +11,9 @@ function readResource(uri) {
   });
 }
 
-function show(...parts) {
-  place.replaceChildren(...code, ...parts);
+function show(parts) {
+  place.replaceChildren(...code);
+  for (const each of parts) place.append(each);
   place.setAttribute("aria-busy", "false");
 }
 
@@ -25,7 +26,7 @@ function showCode({ arguments: given }) {
 function showResult(result) {
   frames.clear();
   const canRead = host.hostCapabilities?.serverResources !== undefined;
-  show(...resultParts(result, canRead ? readResource : null));
+  show(resultParts(result, canRead ? readResource : null));
 }
 
 function follow(context) {
@@ -38,7 +39,7 @@ function follow(context) {
 listen({
   "ui/notifications/tool-input": showCode,
   "ui/notifications/tool-result": showResult,
-  "ui/notifications/tool-cancelled": ({ reason }) => show(element("p", { class: "bad", role: "status" }, `cancelled${reason ? `: ${reason}` : ""}`)),
+  "ui/notifications/tool-cancelled": ({ reason }) => show([element("p", { class: "bad", role: "status" }, `cancelled${reason ? `: ${reason}` : ""}`)]),
   "ui/notifications/host-context-changed": follow,
 });
 host = await greet();

@@ -262,6 +262,31 @@ test('as long a line as is shown, whatever its escapes, leaves the page at work'
     await close();
 });
 
+test('a table of one row with 150,000 cells is shown, in a frame, and what stands beside it too', async () => {
+    const table = (head, cells) => `<table><thead><tr><th>first</th>${'<th>h'.repeat(head - 1)}</tr></thead><tbody><tr>${'<td>1'.repeat(cells)}</tr></tbody></table>`;
+    const fields = { stdout: 'beside\n', displays: [table(1, 150000), table(150000, 1), table(1, 3)].map((html) => ({ 'text/html': html })) };
+    const { view, complaints, close } = await shown('1', { changed: withFields(fields) });
+    await view.getByRole('region', { name: 'Output', exact: true }).getByText('beside').waitFor();
+    assert.equal(await view.locator('iframe').count(), 2);
+    await view.frameLocator('iframe').first().locator('td').nth(149999).waitFor({ state: 'attached' });
+    // A head that is too short for its rows gets names.
+    await view.getByRole('button', { name: 'column 3' }).click();
+    assert.deepEqual(await view.locator('tbody td').allTextContents(), ['1', '1', '1']);
+    assert.deepEqual(complaints, []);
+    await close();
+});
+
+test('a display that cannot be shown is a line, and the rest is shown', async () => {
+    const fields = { stdout: 'before\n', displays: [null, { 'text/plain': 'good' }], result: 'the value' };
+    const { view, complaints, close } = await shown('1', { changed: withFields(fields) });
+    await view.getByRole('region', { name: 'Output', exact: true }).getByText('before').waitFor();
+    await view.getByText(/^Display 1 of 2: not shown/).waitFor();
+    await view.getByRole('region', { name: 'Display 2 of 2', exact: true }).getByText('good').waitFor();
+    await view.getByRole('region', { name: 'Value', exact: true }).getByText('the value').waitFor();
+    assert.deepEqual(complaints, []);
+    await close();
+});
+
 test('what code writes is text, whatever it looks like', async () => {
     const evil = `<img src=x onerror="document.title='owned'"></script><script>document.title='owned'</script>`;
     const code = `import sys, os
