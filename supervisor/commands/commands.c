@@ -266,8 +266,9 @@ static int check_words(struct typed *t)
 
 int command_fail(const struct err *err)
 {
+    CLEANUP_FREE char *text = text_for_terminal(err->text); /* names in it are a sandbox's */
     (void)fflush(stdout);
-    fprintf(stderr, "cloister: %s\n", err->text);
+    fprintf(stderr, "cloister: %s\n", text);
     return EXIT_FAILED;
 }
 

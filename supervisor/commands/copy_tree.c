@@ -38,7 +38,8 @@ struct tree {
 
 static void leave_out(struct tree *t, const char *path, const char *why)
 {
-    fprintf(stderr, "cloister: %s is left out: %s\n", path, why);
+    CLEANUP_FREE char *shown = text_for_terminal(path);
+    fprintf(stderr, "cloister: %s is left out: %s\n", shown, why);
     t->left_out++;
 }
 

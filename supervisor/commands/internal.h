@@ -48,7 +48,7 @@ struct command {
     bool ends_options; /* the first word ends them: what follows is for what it runs */
 };
 
-/* Prints "cloister: ..." to stderr; returns EXIT_FAILED. */
+/* Prints "cloister: ..." to stderr, as text_for_terminal() has it; returns EXIT_FAILED. */
 int command_fail(const struct err *err);
 
 /* ---- servers.c ---- */
@@ -113,6 +113,10 @@ void server_pause(unsigned ms);
 /* ---- table.c ---- */
 
 struct table;
+
+/* A copy in which each control character, which a terminal would obey, is a question mark. The
+ * caller frees it. */
+char *text_for_terminal(const char *text);
 
 /* `heads` are the titles of the columns; NULL behind the last. */
 struct table *table_create(const char *const *heads);

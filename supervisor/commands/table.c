@@ -1,7 +1,8 @@
 /*
  * Tables as docker prints them: columns as wide as their widest cell, two blanks between them,
  * heads in capitals. Cells come from servers and in the end from principals, so that control
- * characters, which a terminal would obey, become question marks.
+ * characters, which a terminal would obey, become question marks. Messages with names that code in
+ * a sandbox has made go the same way.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,14 +31,25 @@ static size_t width_of(const char *text)
     return width;
 }
 
+/* The controls U+0080 to U+009F are two bytes in UTF-8, of which one is left. */
+char *text_for_terminal(const char *text)
+{
+    char *copy = alloc_strdup(text), *to = copy;
+    for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
+        bool is_c1 = p[0] == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f;
+        *to++ = is_c1 || *p < 0x20 || *p == 0x7f ? '?' : (char)*p;
+        p += is_c1;
+    }
+    *to = '\0';
+    return copy;
+}
+
 static char *clean_cell(const char *text)
 {
-    char *copy = alloc_strdup(text);
+    char *copy = text_for_terminal(text);
     size_t width = 0;
     for (char *p = copy; *p != '\0'; p++) {
-        unsigned char c = (unsigned char)*p;
-        width += (c & 0xc0) != 0x80;
-        *p = c < 0x20 || c == 0x7f ? '?' : *p;
+        width += ((unsigned char)*p & 0xc0) != 0x80;
         if (width > CELL_WIDTH) {
             *p = '\0';
             break;
