@@ -7,8 +7,9 @@
  * opened from the one above it, never through a link. Nothing is written but below the directory
  * that was named here.
  *
- * Links, special files and, on the way in, empty directories are left out. Each is named, and the
- * status says that not all was copied; the rest is.
+ * Links, special files, on the way in empty directories, and on the way out those that the code
+ * inside may not list, are left out. Each is named, and the status says that not all was copied;
+ * the rest is.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,6 +30,7 @@
 #define DEPTH_MAX 64
 #define DIR_MODE  0755
 #define MODE_BITS 0777
+#define MODE_LIST 0500 /* what the owner of a directory needs to list what is in it */
 
 struct tree {
     const struct server *server;
@@ -205,6 +207,16 @@ static int fetch_into(const struct tree *t, int dir, const char *name, const cha
     return rc;
 }
 
+/* Whether a directory of the list may have more in it than is listed. What is in it would come right
+ * behind it. */
+static bool is_unlisted(const cJSON *directory, const char *path, unsigned mode)
+{
+    const char *next = member_text(directory->next, "path");
+    size_t len = strlen(path);
+    bool is_below = strncmp(next, path, len) == 0 && next[len] == '/';
+    return (mode & MODE_LIST) != MODE_LIST && !is_below;
+}
+
 static int fetch_entry(struct tree *t, int top, const char *base, const cJSON *entry,
                        struct err *err)
 {
@@ -218,6 +230,10 @@ static int fetch_entry(struct tree *t, int top, const char *base, const cJSON *e
     }
     if (!is_dir && strcmp(type, "file") != 0) {
         leave_out(t, inside, strcmp(type, "symlink") == 0 ? "it is a link" : "it is no file");
+        return 0;
+    }
+    if (is_dir && is_unlisted(entry, path, mode)) {
+        leave_out(t, inside, "it cannot be read");
         return 0;
     }
     CLEANUP_FD int dir = open_parent(top, path, &name, err);

@@ -250,16 +250,18 @@ def copy_hostile_tree():
     text("exec", "box", "sh", "-c", "mkdir -p h/sub && echo evil >h/sub/file && ln -s /etc/passwd h/passwd && mkfifo h/pipe && echo ok >'h/..ok' && touch \"$(printf 'h/\\377')\"")
     hostile = "h/n\x1b]0;title\x07\n\x9b2J\x7f"  # a title, a line, and a screen that is wiped
     text("exec", "box", "ln", "-s", "elsewhere", hostile)
+    text("exec", "box", "sh", "-c", "mkdir h/empty h/shut && chmod 0 h/shut")
     os.symlink(os.path.join(top, "outside"), os.path.join(top, "to", "sub"))  # as if somebody had put it there before
     said = run("cp", "box:h/.", os.path.join(top, "to"), status=FAILED).stderr.decode()
     contains(said, "sub")
     equal(os.listdir(os.path.join(top, "outside")), [])
     os.unlink(os.path.join(top, "to", "sub"))
     said = run("cp", "box:h/.", os.path.join(top, "to"), status=FAILED).stderr.decode()
-    for part in ("passwd is left out: it is a link", "pipe is left out: it is no file", "no UTF-8", "n?]0;title???2J? is left out: it is a link"):
+    for part in ("passwd is left out: it is a link", "pipe is left out: it is no file", "no UTF-8", "n?]0;title???2J? is left out: it is a link", "shut is left out: it cannot be read", "2 files copied, 5 left out"):
         contains(said, part)
     contains(run("cp", f"/none/{hostile}", "box:x", status=FAILED).stderr.decode(), "/none/h/n ]0;title  ?2J : ")
     equal({name: content for name, (content, _) in tree(os.path.join(top, "to")).items()}, {"sub/file": b"evil\n", "..ok": b"ok\n"})
+    equal(sorted(os.listdir(os.path.join(top, "to"))), ["..ok", "empty", "sub"])
     text("exec", "box", "rm", "-r", "h")
 
 
