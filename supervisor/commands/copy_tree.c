@@ -103,6 +103,14 @@ static int send_entry(struct tree *t, int dir, const char *name, const char *fro
                                : send_file(t, fd, path, to, st.st_mode, err);
 }
 
+/* *ret is NULL behind the last one. Only errno tells that end from an error. */
+static int next_in_directory(DIR *dir, const char *from, struct dirent **ret, struct err *err)
+{
+    errno = 0;
+    *ret = readdir(dir);
+    return *ret == NULL && errno != 0 ? err_sys(err, ERR_IO, errno, "%s", from) : 0;
+}
+
 static int send_directory(struct tree *t, int owned_fd, const char *from, const char *inside,
                           unsigned depth, struct err *err)
 {
@@ -117,7 +125,7 @@ static int send_directory(struct tree *t, int owned_fd, const char *from, const 
     if (depth > DEPTH_MAX) {
         rc = err_set(err, ERR_TOO_BIG, "%s: more than %d directories deep", from, DEPTH_MAX);
     }
-    while (rc == 0 && (entry = readdir(dir)) != NULL) {
+    while (rc == 0 && (rc = next_in_directory(dir, from, &entry, err)) == 0 && entry != NULL) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             empty = false;
             rc = send_entry(t, dirfd(dir), entry->d_name, from, inside, depth, err);
@@ -207,8 +215,8 @@ static int fetch_into(const struct tree *t, int dir, const char *name, const cha
     return rc;
 }
 
-/* Whether a directory of the list may have more in it than is listed. What is in it would come right
- * behind it. */
+/* Whether a directory of the list may have more in it than is listed. What is in it would come
+ * right behind it. */
 static bool is_unlisted(const cJSON *directory, const char *path, unsigned mode)
 {
     const char *next = member_text(directory->next, "path");
