@@ -24,13 +24,16 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/io/json.h"
+#include "common/str.h"
 #include "supervisor/commands/internal.h"
 
-#define FILES_MAX 10000 /* as the server's lists */
-#define DEPTH_MAX 64
-#define DIR_MODE  0755
-#define MODE_BITS 0777
-#define MODE_LIST 0500 /* what the owner of a directory needs to list what is in it */
+#define FILES_MAX  10000 /* as the server's lists */
+#define DEPTH_MAX  64
+#define DIR_MODE   0755
+#define MODE_BITS  0777
+#define PART_CHARS 10 /* of the name of a file that is not whole yet */
+#define PART_TRIES 5
+#define MODE_LIST  0500 /* what the owner of a directory needs to list what is in it */
 
 struct tree {
     const struct server *server;
@@ -191,18 +194,45 @@ static int open_parent(int top, const char *path, const char **ret_name, struct 
     return at < 0 ? err_sys(err, ERR_IO, errno, "%s", path) : steal_fd(&at);
 }
 
+/* Opens a new file of a name that nobody has. *ret_name is the caller's, also after an error. */
+static int open_part(int dir, unsigned mode, FILE **ret, char **ret_name, struct err *err)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    char random[PART_CHARS + 1];
+    int fd = -1;
+    for (int i = 0; fd < 0 && i < PART_TRIES && (i == 0 || errno == EEXIST); i++) {
+        int rc = random_id(random, PART_CHARS, err);
+        if (rc < 0) {
+            return rc;
+        }
+        free(*ret_name);
+        *ret_name = alloc_printf(".cloister-%s.part", random);
+        fd = openat(dir, *ret_name, flags, mode);
+    }
+    if (fd < 0) {
+        return err_sys(err, ERR_IO, errno, "%s", *ret_name);
+    }
+    *ret = fdopen(fd, "w");
+    if (*ret == NULL) {
+        int rc = err_sys(err, ERR_IO, errno, "%s", *ret_name);
+        close(fd);
+        (void)unlinkat(dir, *ret_name, 0);
+        return rc;
+    }
+    return 0;
+}
+
 /* It has its name when it is whole. */
 static int fetch_into(const struct tree *t, int dir, const char *name, const char *inside,
                       unsigned mode, struct err *err)
 {
-    CLEANUP_FREE char *part = alloc_printf(".cloister-%d.part", (int)getpid());
-    int fd =
-        openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & MODE_BITS);
-    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (out == NULL) {
-        return err_sys(err, ERR_IO, errno, "%s", part);
+    CLEANUP_FREE char *part = NULL;
+    FILE *out = NULL;
+    int rc = open_part(dir, mode & MODE_BITS, &out, &part, err);
+    if (rc < 0) {
+        return rc;
     }
-    int rc = copy_fetch(t->server, t->sandbox, inside, out, err);
+    rc = copy_fetch(t->server, t->sandbox, inside, out, err);
     if (fclose(out) != 0 && rc == 0) {
         rc = err_sys(err, ERR_IO, errno, "%s", name);
     }
