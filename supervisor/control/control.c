@@ -64,10 +64,6 @@ static void answer_no_path(struct web_exchange *x, const char *path)
 void control_handle(struct control *c, struct web_exchange *x, const char *path, const char *who)
 {
     CLEANUP_FREE char *allowed = NULL;
-    if (c->quiet) { /* the fleet may be gone */
-        control_fail(x, ERR_SHUTTING_DOWN, "the server is shutting down", NULL);
-        return;
-    }
     for (size_t i = 0; i < control_route_count; i++) {
         const struct control_route *route = &control_routes[i];
         struct view name;
@@ -77,7 +73,11 @@ void control_handle(struct control *c, struct web_exchange *x, const char *path,
         if (strcmp(route->method, web_method(x)) == 0) {
             CLEANUP_FREE char *text = alloc_viewdup(name);
             control_deed_begin(c, x, route->action, who);
-            route->run(c, x, text);
+            if (c->quiet) { /* the fleet may be gone */
+                control_fail(x, ERR_SHUTTING_DOWN, "the server is shutting down", NULL);
+            } else {
+                route->run(c, x, text);
+            }
             return;
         }
         add_method(&allowed, route->method);

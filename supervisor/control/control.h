@@ -36,8 +36,9 @@ struct control_setup {
  * server serves without it, too. */
 struct control *control_create(const struct control_setup *setup);
 
-/* Answers a request for a path of the API, "/v1/...", now or later; 503 once control_quiesce() was
- * called. `who` asks, as the audit log names him: a principal, or "user NUMBER". */
+/* Answers a request for a path of the API, "/v1/...", now or later; one that there is with 503 once
+ * control_quiesce() was called. `who` asks, as the audit log names him: a principal, or "user
+ * NUMBER". */
 void control_handle(struct control *c, struct web_exchange *x, const char *path, const char *who);
 
 /* Takes the socket away and lets streams end. Call it before the fleet gives the instance up: its
