@@ -73,7 +73,7 @@ static void free_line(struct queued_line *line)
 static void open_again(struct audit *a)
 {
     struct err err = ERR_INIT;
-    int fd = audit_file_open(a->path, &err);
+    int fd = audit_file_open(a->path, true, &err);
     if (fd < 0) {
         log_error("audit log: the file stays the old one: %s", err.text);
         return;
@@ -184,7 +184,8 @@ static int start_writer(struct audit *a, struct err *err)
     return rc < 0 ? err_set(err, ERR_NO_MEMORY, "cannot start a thread: %s", uv_strerror(rc)) : 0;
 }
 
-int audit_open(const char *path, bool keep_code, struct audit **ret, struct err *err)
+static int open_log(const char *path, bool may_make, bool keep_code, struct audit **ret,
+                    struct err *err)
 {
     unsigned char probe[WEB_DIGEST_BYTES];
     /* loads GnuTLS now, so that an error shows at the start */
@@ -192,7 +193,7 @@ int audit_open(const char *path, bool keep_code, struct audit **ret, struct err 
     if (rc < 0) {
         return err_wrap(err, "--audit-log");
     }
-    int fd = audit_file_open(path, err);
+    int fd = audit_file_open(path, may_make, err);
     if (fd < 0) {
         return err_wrap(err, "--audit-log");
     }
@@ -209,6 +210,16 @@ int audit_open(const char *path, bool keep_code, struct audit **ret, struct err 
     }
     *ret = a;
     return 0;
+}
+
+int audit_open(const char *path, bool keep_code, struct audit **ret, struct err *err)
+{
+    return open_log(path, true, keep_code, ret, err);
+}
+
+int audit_open_made(const char *path, struct audit **ret, struct err *err)
+{
+    return open_log(path, false, false, ret, err);
 }
 
 void audit_call(struct audit *a, const struct audit_call *call)

@@ -43,6 +43,10 @@ struct audit_call {
  * `keep_code`: lines have the code as well. */
 int audit_open(const char *path, bool keep_code, struct audit **ret, struct err *err) WARN_UNUSED;
 
+/* The same for a command, without code: -ERR_CONFIG if there is no file. One that the command made
+ * would be its user's, and the server, which may run as another, could not open it. */
+int audit_open_made(const char *path, struct audit **ret, struct err *err) WARN_UNUSED;
+
 /* Queues the line of a call. NULL: there is no audit log. */
 void audit_call(struct audit *a, const struct audit_call *call);
 

@@ -39,11 +39,11 @@ static int check_audit_file(int fd, const char *path, struct err *err)
     return 0;
 }
 
-int audit_file_open(const char *path, struct err *err)
+int audit_file_open(const char *path, bool may_make, struct err *err)
 {
     /* non-blocking, because it may be a pipe */
-    const int flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    CLEANUP_FD int fd = open(path, flags, S_IRUSR | S_IWUSR);
+    const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    CLEANUP_FD int fd = open(path, flags | (may_make ? O_CREAT : 0), S_IRUSR | S_IWUSR);
     if (fd < 0 && errno == ELOOP) {
         return err_set(err, ERR_CONFIG,
                        "%s is a symbolic link, and whoever can change it would choose the file: "

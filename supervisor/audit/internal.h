@@ -10,9 +10,10 @@
 
 #include "supervisor/audit/audit.h"
 
-/* Opens the file as audit_open() does; returns the descriptor. Any thread; blocks as long as the
+/* Opens the file as audit_open() does, or audit_open_made() unless `may_make`; returns the
+ * descriptor. Any thread; blocks as long as the
  * file system does. */
-int audit_file_open(const char *path, struct err *err) WARN_UNUSED;
+int audit_file_open(const char *path, bool may_make, struct err *err) WARN_UNUSED;
 
 /* Appends a line. False: it was not written, or only a part of it, and errno says why. *doubtful is
  * true after that and at first: the file may end in the middle of a line, which the next line looks

@@ -9,7 +9,8 @@
  * cannot be guessed.
  *
  * A change of the file has its line in the audit log, if there is one. That of a server which runs
- * as another user cannot be written: then the change is made, and stderr says what is missing.
+ * as another user cannot be written, and one that no server has made yet is not made here, since it
+ * would be ours: then the change is made, and stderr says what is missing.
  */
 #include "supervisor/cli/token.h"
 
@@ -99,7 +100,7 @@ static void audit_change(const struct config *config, const char *action, const 
     if (config->audit_log[0] == '\0') {
         return;
     }
-    if (audit_open(config->audit_log, false, &audit, &err) < 0) {
+    if (audit_open_made(config->audit_log, &audit, &err) < 0) {
         fprintf(stderr, "cloister: token: this is not in the audit log: %s\n", err.text);
         return;
     }

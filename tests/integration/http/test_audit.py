@@ -147,6 +147,17 @@ def operators():
         assert b"marsupial" not in text.read()
 
 
+@suite.case("cloister token makes no audit log, which a server of another user could not open, but says what is missing")
+def no_log_yet():
+    path, file = new_file(), Tokens()
+    words = ["--tokens", file.path, "--audit-log", path, "token", "add", "alice"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("CLOISTER_")}
+    done = subprocess.run([os.environ["CLOISTER"], *words], env=environment, capture_output=True, text=True, timeout=120, check=True)
+    contains(done.stderr, "this is not in the audit log")
+    contains(done.stderr, path)
+    equal((os.path.exists(path), len(done.stdout.split())), (False, 1), "the token is made")
+
+
 @suite.case("SIGHUP opens the file again, and reads tokens as before")
 def rotation():
     path, file = new_file(), Tokens()
