@@ -30,6 +30,7 @@ struct audit_call {
     const char *principal, *session;
     const char *tool;                           /* of a call, … */
     const char *action, *target;                /* … or what was done, and to whose token */
+    const char *words;                          /* of the line of that token: what it allows */
     const char *sandbox, *execution, *language; /* "": none */
     struct view code;                           /* .data NULL: the call has none */
     const char *outcome;                        /* of METRIC_OUTCOME_VALUES */

@@ -66,6 +66,7 @@ char *audit_line(const struct audit_call *call, uint64_t wall_ms, bool keep_code
     put_word(line, "tool", call->tool);
     put_word(line, "action", call->action);
     put_word(line, "target", call->target);
+    put_word(line, "words", call->words);
     put_word(line, "sandbox", call->sandbox);
     put_word(line, "execution", call->execution);
     put_word(line, "language", call->language);

@@ -92,8 +92,10 @@ static int print_line(const char *name)
     return EXIT_CODE_OK;
 }
 
-/* `rc` is how it went, `name` whose token it is about. */
-static void audit_change(const struct config *config, const char *action, const char *name, int rc)
+/* `rc` is how it went, `name` whose token it is about, `words` what stands behind it; NULL:
+ * nothing. Words that were refused may be anything, a secret too, and are not noted. */
+static void audit_change(const struct config *config, const char *action, const char *name,
+                         const char *words, int rc)
 {
     struct audit *audit = NULL;
     struct err err = ERR_INIT;
@@ -110,6 +112,7 @@ static void audit_change(const struct config *config, const char *action, const 
         .session = "command",
         .action = action,
         .target = name,
+        .words = rc == 0 ? words : NULL,
         .outcome = rc == 0 ? "ok" : "failed",
         .error = rc == 0 ? NULL : err_wire_name(rc),
         .run_ms = -1,
@@ -124,14 +127,18 @@ static int add_token_line(const struct config *config, const char *name, int cou
     struct made made;
     struct err err = ERR_INIT;
     int rc = make_both(&made, &err);
-    CLEANUP_FREE char *line = alloc_printf("%s sha256:%s", name, rc == 0 ? made.digest : "");
+    CLEANUP_FREE char *allowed = alloc_strdup("");
     for (int i = 0; i < count; i++) {
-        char *longer = alloc_printf("%s %s", line, words[i]);
-        free(line);
-        line = longer;
+        char *longer = alloc_printf("%s%s%s", allowed, i > 0 ? " " : "", words[i]);
+        free(allowed);
+        allowed = longer;
     }
-    rc = rc == 0 ? token_file_add(config->tokens, line, &err) : rc;
-    audit_change(config, "token.add", name, rc);
+    if (rc == 0) {
+        CLEANUP_FREE char *line =
+            alloc_printf("%s sha256:%s%s%s", name, made.digest, count > 0 ? " " : "", allowed);
+        rc = token_file_add(config->tokens, line, &err);
+    }
+    audit_change(config, "token.add", name, allowed, rc);
     if (rc < 0) {
         return setup_error(&err);
     }
@@ -163,7 +170,7 @@ static int revoke_tokens(const struct config *config, const char *name)
     if (rc == 0 && count == 0) {
         rc = err_set(&err, ERR_INVALID, "%s has no token in %s", name, config->tokens);
     }
-    audit_change(config, "token.revoke", name, rc);
+    audit_change(config, "token.revoke", name, NULL, rc);
     if (rc < 0) {
         return setup_error(&err);
     }

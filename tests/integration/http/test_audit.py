@@ -119,7 +119,7 @@ def operators():
         command("cp", "box:marsupial", "-", stdin=subprocess.DEVNULL)
         command("cp", "box:none", "-", status=1, stdin=subprocess.DEVNULL)
         command("stop", "box", stdin=subprocess.DEVNULL)
-        command("--tokens", file.path, "--audit-log", path, "token", "add", "bob", stdin=subprocess.DEVNULL)
+        command("--tokens", file.path, "--audit-log", path, "token", "add", "bob", "admin=yes", "sandboxes=2", stdin=subprocess.DEVNULL)
         command("--tokens", file.path, "--audit-log", path, "token", "revoke", "eve", status=65, stdin=subprocess.DEVNULL)
         command("reload", stdin=subprocess.DEVNULL)
         equal(server.ask("GET", "/api/v1/sandboxes", [bearer(root)]).head.status, 200)
@@ -142,7 +142,7 @@ def operators():
         ])
         equal((found[0]["code_sha256"], len(found[0]["execution"]) > 0), (digest("echo marsupial"), True))
         equal((found[3]["error"], found[9]["error"]), ("file_not_found", "sandbox_not_found"))
-        equal([line.get("target") for line in found[5:7]], ["bob", "eve"])
+        equal([(line.get("target"), line.get("words")) for line in found[5:7]], [("bob", "admin=yes sandboxes=2"), ("eve", None)])
     with open(path, "rb") as text:
         assert b"marsupial" not in text.read()
 
