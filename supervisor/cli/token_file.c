@@ -2,12 +2,21 @@
  * A server may read the file at any moment, so it is replaced as a whole, when the new text is one
  * that servers take: tokens_read() has read it. Comments and other lines stay as they are, with
  * owner, group and mode of the file, which may be the end of a symbolic link.
+ *
+ * Two commands at once would each read the old text, and the later would undo what the earlier has
+ * written. So from the reading to the end of the replacement a command holds the flock of a file
+ * beside it. The file of tokens itself would not do, since its name is another file's then. The
+ * lock is removed while it is held: who has waited for it finds that it has no name any more, and
+ * makes the next one.
  */
 #include "supervisor/cli/token_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -73,7 +82,32 @@ static int read_token_text(const char *path, bool may_lack, struct buf *ret, str
     return secret_file_read(path, ret, &open, err);
 }
 
-int token_file_add(const char *path, const char *line, struct err *err)
+/* Waits for the lock. *ret_path is its name, and the caller's, as the descriptor is. */
+static int lock_tokens(const char *path, char **ret_path, struct err *err)
+{
+    CLEANUP_FREE char *real = realpath(path, NULL); /* the same for all links to it */
+    *ret_path = alloc_printf("%s.lock", real != NULL ? real : path);
+    while (true) {
+        struct stat ours, named;
+        const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+        CLEANUP_FD int fd = open(*ret_path, flags, NEW_MODE);
+        if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &ours) < 0) {
+            return err_sys(err, ERR_IO, errno, "%s", *ret_path);
+        }
+        bool has_name = stat(*ret_path, &named) == 0;
+        if (has_name && named.st_ino == ours.st_ino && named.st_dev == ours.st_dev) {
+            return steal_fd(&fd);
+        }
+    }
+}
+
+static void unlock_tokens(int owned_fd, const char *lock)
+{
+    (void)unlink(lock);
+    close(owned_fd);
+}
+
+static int append_token(const char *path, const char *line, struct err *err)
 {
     struct buf text;
     int rc = read_token_text(path, true, &text, err);
@@ -93,7 +127,19 @@ int token_file_add(const char *path, const char *line, struct err *err)
     return rc;
 }
 
-int token_file_remove(const char *path, const char *name, size_t *ret_count, struct err *err)
+int token_file_add(const char *path, const char *line, struct err *err)
+{
+    CLEANUP_FREE char *lock = NULL;
+    int fd = lock_tokens(path, &lock, err);
+    if (fd < 0) {
+        return fd;
+    }
+    int rc = append_token(path, line, err);
+    unlock_tokens(fd, lock);
+    return rc;
+}
+
+static int drop_tokens(const char *path, const char *name, size_t *ret_count, struct err *err)
 {
     struct buf text, kept;
     struct token_line line;
@@ -117,6 +163,18 @@ int token_file_remove(const char *path, const char *name, size_t *ret_count, str
     }
     secret_file_wipe(&text);
     secret_file_wipe(&kept);
+    return rc;
+}
+
+int token_file_remove(const char *path, const char *name, size_t *ret_count, struct err *err)
+{
+    CLEANUP_FREE char *lock = NULL;
+    int fd = lock_tokens(path, &lock, err);
+    if (fd < 0) {
+        return fd;
+    }
+    int rc = drop_tokens(path, name, ret_count, err);
+    unlock_tokens(fd, lock);
     return rc;
 }
 

@@ -420,6 +420,19 @@ def token_file_kept():
     contains(done.stderr.decode(), "dangling")
 
 
+@suite.case("commands that change a file of tokens at once lose nothing of each other")
+def tokens_at_once():
+    path = os.path.join(mcp.temporary_directory(), "tokens")
+    pipes = {"env": PLAIN, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [PROGRAM, "--tokens", path, "token"]
+    running = [subprocess.Popen([*command, "add", f"p{number}"], **pipes) for number in range(8)]
+    for process in running:
+        equal((process.communicate(timeout=120)[1].count(b"shown only now"), process.returncode), (1, 0))
+    with open(path, encoding="utf-8") as file:
+        equal(sorted(line.split()[0] for line in file), [f"p{number}" for number in range(8)])
+    equal(os.listdir(os.path.dirname(path)), ["tokens"])
+
+
 @suite.case("words that are wrong are refused with what was meant")
 def wrong():
     for words, meant in (
