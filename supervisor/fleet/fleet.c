@@ -212,7 +212,17 @@ static struct sandbox *find_id(struct fleet *f, const char *id);
 
 static bool is_known(void *arg, const char *id)
 {
-    return find_id(arg, id) != NULL;
+    const struct sandbox *s = find_id(arg, id);
+    return s != NULL && sandbox_state(s) < SANDBOX_FAILED;
+}
+
+static void forget_tombstone(void *arg, const char *id)
+{
+    struct sandbox *s = find_id(arg, id);
+    if (s != NULL && sandbox_state(s) == SANDBOX_FAILED) {
+        log_info("the sandbox comes back from another server sandbox=%s", id);
+        sandbox_close(s, "it has come back from another server", NULL, NULL);
+    }
 }
 
 /* From now on this server is one of several, if it is to be. */
@@ -223,6 +233,7 @@ static void join_fronts(struct fleet *f)
         .adopt = f->adopt,
         .backend = engine_backend(f->engine),
         .known = is_known,
+        .forget = forget_tombstone,
         .arg = f,
     };
     if (f->host.config->front_lease_s > 0) {

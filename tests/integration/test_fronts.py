@@ -157,6 +157,26 @@ def cut_off():
     finish(second)
 
 
+@suite.case("a sandbox comes back to the server that it was taken from, once the other one is gone")
+def comes_back():
+    first, second = front(), front()
+    box = first.call("create_sandbox", name="box")["sandbox_id"]
+    first.run("x = 41", sandbox_id=box)
+    pids = all_of(first)
+    for pid in pids:
+        mcp.send_signal(pid, signal.SIGSTOP)
+    poll("the second has it", lambda: has(second, box))
+    second.run("x += 1", sandbox_id=box)
+    for pid in pids:
+        mcp.send_signal(pid, signal.SIGCONT)
+    poll("the first knows", lambda: boxes(first)[box]["state"] == "failed")
+    killed(second)
+    poll("the first has it again", lambda: has(first, box), found=first.log_tail)
+    equal(first.run("x", sandbox_id="box")["result"], "42")
+    equal((owner_of(box), len(boxes(first))), (name_of(first), 1))
+    finish(first)
+
+
 @suite.case("of several servers each takes some, and no sandbox is at two")
 def taken_once():
     first, *others = [front("--max-sandboxes", "8") for _ in range(3)]

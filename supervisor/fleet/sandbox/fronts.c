@@ -86,8 +86,10 @@ static void take_sandbox(struct fronts *f, const struct msg_taken *taken)
     }
     CLEANUP_FREE char *dir = alloc_printf("%s/%s", f->setup.host->instance->sandboxes, id);
     if (access(dir, F_OK) == 0) {
-        return; /* it is being removed */
+        log_info("what is left of the sandbox here is being removed sandbox=%s", id);
+        return;
     }
+    f->setup.forget(f->setup.arg, id);
     if (adopt_taken(f->setup.adopt, taken, f->setup.backend, f->place, &err) < 0) {
         log_warn("sandbox of another server cannot be taken over: %s sandbox=%s", err.text, id);
         remove_taken(f, id);

@@ -17,6 +17,8 @@ struct fronts_setup {
     struct adopt *adopt;                      /* takes them over */
     const char *backend;                      /* which has to be the one of all of them */
     bool (*known)(void *arg, const char *id); /* whether we have this sandbox */
+    /* Forgets one that has failed here, as it does when another server has taken it over. */
+    void (*forget)(void *arg, const char *id);
     void *arg;
 };
 

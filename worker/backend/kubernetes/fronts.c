@@ -11,7 +11,8 @@
  * has changed, which the next round sees. A pod of a dead server without a record was never told
  * of, so it is removed; so is one that has ended. Pods of an id without a Lease are those of a dead
  * server whose Lease was removed before they were made, or of one that is just beginning: they get
- * the same time.
+ * the same time. One that was ours before waits until nothing of it is left here: what removes its
+ * old directory would take the pod for ours again.
  *
  * What the answer to a claim said may be lost, with this worker or on the way. So after a start or
  * a failure our own pods are told of as well; the server passes over those that it knows.
@@ -359,7 +360,7 @@ static void take_pods(struct kube_fronts *f, const cJSON *items)
         if (o != NULL) {
             o->has_pods = true;
         }
-        if (o != NULL && is_dead(f, o)) {
+        if (o != NULL && is_dead(f, o) && !is_known(f, sandbox)) {
             take_pod(f, pod, name, sandbox, false);
         }
     }
