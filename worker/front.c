@@ -8,6 +8,7 @@
 
 #include "proto/codec.h"
 #include "worker/life.h"
+#include "worker/spec.h"
 
 _Static_assert(BACKEND_TAKEN_MAX <= LIMIT_TAKEN, "one answer has all that one round takes");
 
@@ -87,10 +88,12 @@ static void on_round(void *arg, int rc, const struct backend_taken *taken, size_
     free(asker);
 }
 
-/* The first round makes the object. */
+/* The first round makes the object. It may not have reached the engine, so each later one says
+ * again where that is. */
 static struct oneshot *front_object(struct worker *w, struct ipc_request *request,
                                     const struct msg *m, struct backend_spec *ret_spec)
 {
+    struct err err = ERR_INIT;
     if (w->front == NULL) {
         w->front = worker_oneshot(w, request, m->seq, m->front.backend, m->front.place, ret_spec);
         return w->front;
@@ -100,6 +103,10 @@ static struct oneshot *front_object(struct worker *w, struct ipc_request *reques
         .dir = w->setup->dir,
         .shared_dir = w->setup->shared_dir,
     };
+    if (spec_take_place(ret_spec, m->front.backend, m->front.place, &err) < 0) {
+        worker_answer_failed(w, request, m->seq, &err, NULL);
+        return NULL;
+    }
     w->front->asker = worker_asker(request, m->seq);
     return w->front;
 }
