@@ -225,7 +225,7 @@ static void forget_tombstone(void *arg, const char *id)
     }
 }
 
-/* From now on this server is one of several, if it is to be. */
+/* From now on this server is one of several, if it is to be; an earlier one may have been. */
 static void join_fronts(struct fleet *f)
 {
     const struct fronts_setup setup = {
@@ -238,6 +238,8 @@ static void join_fronts(struct fleet *f)
     };
     if (f->host.config->front_lease_s > 0) {
         f->fronts = fronts_begin(&setup);
+    } else {
+        fronts_leave(f->host.instance);
     }
 }
 

@@ -10,8 +10,10 @@
  */
 #include "supervisor/fleet/sandbox/fronts.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -221,6 +223,15 @@ static int choose_front_name(const struct instance *instance, struct err *err)
     }
     int rc = random_id(name, NAME_CHARS, err);
     return rc < 0 ? rc : file_replace(path, name, NAME_CHARS, 0644, err);
+}
+
+void fronts_leave(const struct instance *instance)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/front", instance->shared);
+    if (unlink(path) < 0 && errno != ENOENT) {
+        log_warn("sandboxes are marked as those of a server among others: %s: %s", path,
+                 strerror(errno));
+    }
 }
 
 struct fronts *fronts_begin(const struct fronts_setup *setup)

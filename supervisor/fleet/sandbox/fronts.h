@@ -11,6 +11,7 @@
 struct adopt;
 struct fleet_host;
 struct fronts;
+struct instance;
 
 struct fronts_setup {
     struct fleet_host *host;
@@ -24,6 +25,10 @@ struct fronts_setup {
 
 /* NULL if it cannot be one of them, which is logged. The instance is open and named. */
 struct fronts *fronts_begin(const struct fronts_setup *setup);
+
+/* This server is alone: its new sandboxes belong to whoever knows them. Not being able to say so is
+ * logged. */
+void fronts_leave(const struct instance *instance);
 
 /* The object frees itself when its worker, which is expendable, has ended. NULL is fine. */
 void fronts_stop(struct fronts *f);
