@@ -34,7 +34,7 @@
 
 #define ROUNDS_OF_LEASE  3
 #define ROUND_MS         60000 /* for one with many requests to an engine that is slow */
-#define AGAIN_MS         1000  /* to the next worker after one has died */
+#define AGAIN_MS         1000  /* to the next worker after one has died, or round that has failed */
 #define NAME_CHARS       16
 #define SWEEP_GENERATION 1000000000
 
@@ -124,6 +124,7 @@ static void on_front_answer(void *arg, int rc, const struct msg *reply, const st
         return; /* on_front_dead() follows */
     }
     if (rc < 0) {
+        pause_ms = pause_ms < AGAIN_MS ? pause_ms : AGAIN_MS;
         log_line(f->failed ? LOG_DEBUG : LOG_WARN, "the lease could not be renewed: %s", err->text);
     } else if (f->failed) {
         log_info("the lease is renewed again");

@@ -103,6 +103,7 @@ static void end_round(struct kube_fronts *f, int rc, const struct err *err)
         }
     }
     f->unsure = f->unsure || rc < 0;
+    f->heard_ms = rc < 0 ? 0 : f->heard_ms; /* what we could not do the others could not, either */
     f->done(f->arg, rc, list, rc < 0 ? 0 : count, f->more, err);
     drop_taken(f);
 }
