@@ -34,7 +34,7 @@
 
 #define ROUNDS_OF_LEASE  3
 #define ROUND_MS         60000 /* for one with many requests to an engine that is slow */
-#define AGAIN_MS         1000  /* to the next worker after one has died, or round that has failed */
+#define AGAIN_MS         1000  /* after a worker has died, a round has failed, or left more to do */
 #define NAME_CHARS       16
 #define SWEEP_GENERATION 1000000000
 
@@ -125,14 +125,14 @@ static void on_front_answer(void *arg, int rc, const struct msg *reply, const st
     }
     if (rc < 0) {
         pause_ms = pause_ms < AGAIN_MS ? pause_ms : AGAIN_MS;
-        log_line(f->failed ? LOG_DEBUG : LOG_WARN, "the lease could not be renewed: %s", err->text);
+        log_line(f->failed ? LOG_DEBUG : LOG_WARN, "among other servers: %s", err->text);
     } else if (f->failed) {
-        log_info("the lease is renewed again");
+        log_info("the lease is renewed again, and other servers are seen");
     }
     f->failed = rc < 0;
     if (rc == 0) {
         take_sandboxes(f, reply->front_ok.taken);
-        pause_ms = reply->front_ok.more ? 0 : pause_ms;
+        pause_ms = reply->front_ok.more && pause_ms > AGAIN_MS ? AGAIN_MS : pause_ms;
     }
     round_later(f, pause_ms);
 }

@@ -40,10 +40,11 @@
 #define CALL_MS     5000
 #define PODS_MS     60000 /* the longest time between two looks at pods */
 #define OTHERS_MAX  64
-#define PODS_MAX    100     /* of one list */
+#define PODS_MAX    24      /* of one page, which has their records: well below what api.c reads */
 #define GENERATIONS 1000000 /* workers that a sandbox may have at one server */
 #define TURNS_MAX   900     /* below the generation of a sweep */
 #define LEASE_MAX_S 3600
+#define NO_LEASE    "the lease could not be renewed"
 
 struct other {
     char id[48];
@@ -74,7 +75,11 @@ struct kube_fronts {
     uint64_t heard_ms; /* when all leases were last listed; 0: never */
     uint64_t looked_ms;
     bool unsure; /* there may be pods of ours that the server was not told of */
+    bool with_own;
+    char *list; /* the path of all pages of this round's pods */
+    bool full;  /* one answer has no more room */
     bool more;
+    struct err list_err; /* of a page; requests of earlier ones are waited for */
     struct taken taken[BACKEND_TAKEN_MAX];
     size_t taken_count, pending;
     backend_front_fn done;
@@ -106,6 +111,13 @@ static void end_round(struct kube_fronts *f, int rc, const struct err *err)
     f->heard_ms = rc < 0 ? 0 : f->heard_ms; /* what we could not do the others could not, either */
     f->done(f->arg, rc, list, rc < 0 ? 0 : count, f->more, err);
     drop_taken(f);
+}
+
+static void fail_round(struct kube_fronts *f, const char *what, const struct err *why)
+{
+    struct err err = ERR_INIT;
+    int rc = err_set(&err, why->code, "%s: %s", what, why->text);
+    end_round(f, rc, &err);
 }
 
 /* ---- who lives ---- */
@@ -180,8 +192,7 @@ static void take_leases(struct kube_fronts *f, const cJSON *items)
 /* Whether pods have to be looked at: of a server that is or may be dead, or ours. */
 static bool wants_pods(const struct kube_fronts *f)
 {
-    bool wants = f->unsure || f->more || f->looked_ms == 0 ||
-                 uv_now(f->tasks->loop) - f->looked_ms >= PODS_MS;
+    bool wants = f->unsure || f->looked_ms == 0 || uv_now(f->tasks->loop) - f->looked_ms >= PODS_MS;
     for (size_t i = 0; i < f->other_count; i++) {
         wants = wants || f->others[i].mark[0] == '\0' || is_dead(f, &f->others[i]);
     }
@@ -192,7 +203,12 @@ static bool wants_pods(const struct kube_fronts *f)
 
 static void count_round_down(struct kube_fronts *f)
 {
-    if (--f->pending == 0) {
+    if (--f->pending > 0) {
+        return;
+    }
+    if (f->list_err.code != 0) {
+        fail_round(f, "pods of other servers could not be listed", &f->list_err);
+    } else {
         end_round(f, 0, NULL);
     }
 }
@@ -308,8 +324,7 @@ static void take_pod(struct kube_fronts *f, const cJSON *pod, const char *name, 
     const char *version = json_get_str(json_get(pod, "metadata"), "resourceVersion");
     bool ended = kube_state_read(pod, &state, NULL) < 0 || state.kind == KUBE_STATE_ENDED;
     if (f->taken_count == BACKEND_TAKEN_MAX) {
-        f->more = true;
-        f->unsure = f->unsure || is_own;
+        f->full = true;
         return;
     }
     struct taken *t = ended ? NULL : note_taken(f, sandbox, pod);
@@ -388,37 +403,51 @@ static void forget_others(struct kube_fronts *f)
     f->other_count = kept;
 }
 
-static void on_pods_listed(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+static void ask_page(struct kube_fronts *f, const char *rest);
+
+/* Only who has seen all pages knows of whom nothing is left. */
+static void on_page(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
 {
     struct kube_fronts *f = arg;
     if (rc < 0) {
-        end_round(f, rc, err);
+        f->list_err = *err;
+        count_round_down(f);
         return;
     }
     const char *rest = json_get_str(json_get(reply->json, "metadata"), "continue");
-    f->pending = 1; /* the list itself */
-    f->more = rest != NULL && rest[0] != '\0';
-    f->unsure = false;
-    for (size_t i = 0; i < f->other_count; i++) {
-        f->others[i].has_pods = false;
-    }
     take_pods(f, json_get(reply->json, "items"));
-    if (!f->more) {
+    if (f->full) {
+        f->more = true;
+        f->unsure = f->unsure || f->with_own;
+    } else if (rest != NULL && rest[0] != '\0') {
+        ask_page(f, rest);
+        return;
+    } else {
         forget_others(f);
         f->looked_ms = uv_now(f->tasks->loop);
     }
     count_round_down(f);
 }
 
+static void ask_page(struct kube_fronts *f, const char *rest)
+{
+    CLEANUP_FREE char *escaped = http_escape(rest);
+    CLEANUP_FREE char *path =
+        alloc_printf("%s%s%s", f->list, rest[0] != '\0' ? "&continue=" : "", escaped);
+    struct kube_request request = {.method = "GET", .path = path, .total_ms = CALL_MS};
+    kube_api_call(f->api, &request, on_page, f);
+}
+
 static void list_pods(struct kube_fronts *f)
 {
-    bool with_own = f->unsure || f->looked_ms == 0;
     CLEANUP_BUF struct buf alive;
     buf_init(&alive, (size_t)OTHERS_MAX * 64);
-    int rc = with_own ? 0 : buf_add_str(&alive, f->own, NULL);
-    for (size_t i = 0; rc == 0 && i < f->other_count; i++) {
-        const struct other *o = &f->others[i];
-        if (o->mark[0] != '\0' && !is_dead(f, o)) {
+    f->with_own = f->unsure || f->looked_ms == 0;
+    int rc = f->with_own ? 0 : buf_add_str(&alive, f->own, NULL);
+    for (size_t i = 0; i < f->other_count; i++) {
+        struct other *o = &f->others[i];
+        o->has_pods = false;
+        if (rc == 0 && o->mark[0] != '\0' && !is_dead(f, o)) {
             rc = buf_printf(&alive, NULL, "%s%s", alive.len > 0 ? "," : "", o->id);
         }
     }
@@ -429,9 +458,11 @@ static void list_pods(struct kube_fronts *f)
         alloc_printf(KUBE_LABEL_MANAGED "=" KUBE_MANAGED "," KUBE_LABEL_FRONT "%s", but);
     CLEANUP_FREE char *escaped = http_escape(labels);
     CLEANUP_FREE char *pods = kube_api_path(f->api, "pods", "");
-    CLEANUP_FREE char *path = alloc_printf("%s?labelSelector=%s&limit=%d", pods, escaped, PODS_MAX);
-    struct kube_request request = {.method = "GET", .path = path, .total_ms = CALL_MS};
-    kube_api_call(f->api, &request, on_pods_listed, f);
+    free(f->list);
+    f->list = alloc_printf("%s?labelSelector=%s&limit=%d", pods, escaped, PODS_MAX);
+    f->unsure = false;
+    f->pending = 1; /* the list itself */
+    ask_page(f, "");
 }
 
 /* ---- leases ---- */
@@ -447,7 +478,7 @@ static void on_leases_listed(void *arg, int rc, const struct kube_reply *reply,
 {
     struct kube_fronts *f = arg;
     if (rc < 0) {
-        end_round(f, rc, err);
+        fail_round(f, "leases of other servers could not be listed", err);
         return;
     }
     take_leases(f, json_get(reply->json, "items"));
@@ -501,7 +532,7 @@ static void on_lease_made(void *arg, int rc, const struct kube_reply *reply, con
 {
     struct kube_fronts *f = arg;
     if (rc < 0 && !reply->is_there) {
-        end_round(f, rc, err);
+        fail_round(f, NO_LEASE, err);
     } else {
         list_leases(f);
     }
@@ -517,7 +548,7 @@ static void on_renewed(void *arg, int rc, const struct kube_reply *reply, const 
             .method = "POST", .path = path, .json = body, .total_ms = CALL_MS};
         kube_api_call(f->api, &request, on_lease_made, f);
     } else if (rc < 0) {
-        end_round(f, rc, err);
+        fail_round(f, NO_LEASE, err);
     } else {
         list_leases(f);
     }
@@ -526,6 +557,9 @@ static void on_renewed(void *arg, int rc, const struct kube_reply *reply, const 
 void kube_fronts_round(struct kube_fronts *f, uint64_t lease_ms, backend_front_fn done, void *arg)
 {
     f->lease_ms = lease_ms;
+    f->full = false;
+    f->more = false;
+    f->list_err = (struct err)ERR_INIT;
     f->done = done;
     f->arg = arg;
     CLEANUP_FREE char *path = leases_path(f, f->lease);
@@ -561,6 +595,7 @@ void kube_fronts_free(struct kube_fronts *f)
         free(f->own);
         free(f->dir);
         free(f->lease);
+        free(f->list);
         free(f);
     }
 }
