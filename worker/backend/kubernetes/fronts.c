@@ -51,6 +51,7 @@ struct other {
     char mark[32];     /* resourceVersion of its Lease; "" if it has none */
     uint64_t since_ms; /* when we first saw it so */
     uint64_t lease_ms;
+    bool dead;     /* decided once in a round, after the list of leases */
     bool seen;     /* in the present list of leases */
     bool has_pods; /* in the present list of pods */
 };
@@ -146,11 +147,6 @@ static struct other *note_other(struct kube_fronts *f, const char *id, const cha
     return o;
 }
 
-static bool is_dead(const struct kube_fronts *f, const struct other *o)
-{
-    return uv_now(f->tasks->loop) - o->since_ms >= o->lease_ms;
-}
-
 static uint64_t lease_time_ms(const cJSON *lease)
 {
     const cJSON *number = json_get(json_get(lease, "spec"), "leaseDurationSeconds");
@@ -185,6 +181,7 @@ static void take_leases(struct kube_fronts *f, const cJSON *items)
         if (!f->others[i].seen && f->others[i].mark[0] != '\0') {
             note_other(f, f->others[i].id, "", f->lease_ms);
         }
+        f->others[i].dead = now_ms - f->others[i].since_ms >= f->others[i].lease_ms;
     }
     f->heard_ms = now_ms;
 }
@@ -194,7 +191,7 @@ static bool wants_pods(const struct kube_fronts *f)
 {
     bool wants = f->unsure || f->looked_ms == 0 || uv_now(f->tasks->loop) - f->looked_ms >= PODS_MS;
     for (size_t i = 0; i < f->other_count; i++) {
-        wants = wants || f->others[i].mark[0] == '\0' || is_dead(f, &f->others[i]);
+        wants = wants || f->others[i].mark[0] == '\0' || f->others[i].dead;
     }
     return wants;
 }
@@ -376,7 +373,7 @@ static void take_pods(struct kube_fronts *f, const cJSON *items)
         if (o != NULL) {
             o->has_pods = true;
         }
-        if (o != NULL && is_dead(f, o) && !is_known(f, sandbox)) {
+        if (o != NULL && o->dead && !is_known(f, sandbox)) {
             take_pod(f, pod, name, sandbox, false);
         }
     }
@@ -388,7 +385,7 @@ static void forget_others(struct kube_fronts *f)
     size_t kept = 0;
     for (size_t i = 0; i < f->other_count; i++) {
         struct other *o = &f->others[i];
-        bool over = !o->has_pods && is_dead(f, o);
+        bool over = !o->has_pods && o->dead;
         if (over && o->mark[0] != '\0') {
             CLEANUP_FREE char *path =
                 alloc_printf("/apis/coordination.k8s.io/v1/namespaces/%s/leases/cloister-%s",
@@ -447,7 +444,7 @@ static void list_pods(struct kube_fronts *f)
     for (size_t i = 0; i < f->other_count; i++) {
         struct other *o = &f->others[i];
         o->has_pods = false;
-        if (rc == 0 && o->mark[0] != '\0' && !is_dead(f, o)) {
+        if (rc == 0 && o->mark[0] != '\0' && !o->dead) {
             rc = buf_printf(&alive, NULL, "%s%s", alive.len > 0 ? "," : "", o->id);
         }
     }
