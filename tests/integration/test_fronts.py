@@ -229,7 +229,7 @@ def started_again():
     finish(again, second)
 
 
-@suite.case("a pod that nobody was told of is removed when its server is gone")
+@suite.case("a pod that nobody was told of ends when its server is gone, and is removed")
 def unknown_pod():
     first, second = front("--pool", "1"), front()
     box = first.call("create_sandbox")["sandbox_id"]

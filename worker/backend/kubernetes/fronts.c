@@ -8,8 +8,10 @@
  *
  * Its pods are claimed one by one, by a change of the label that holds only for the
  * resourceVersion that was seen: a conflict means that somebody was quicker, or that something else
- * has changed, which the next round sees. A pod of a dead server without a record was never told
- * of, so it is removed; so is one that has ended. Pods of an id without a Lease are those of a dead
+ * has changed, which the next round sees. A pod of a dead server that has ended is removed, and so
+ * is one without a record that does not run yet. One that runs without a record may be known to a
+ * client all the same, if the record could not be kept, so it is left to its agent, which ends it
+ * when it hears of no server for long enough. Pods of an id without a Lease are those of a dead
  * server whose Lease was removed before they were made, or of one that is just beginning: they get
  * the same time. One that was ours before waits until nothing of it is left here: what removes its
  * old directory would take the pod for ours again.
@@ -316,7 +318,7 @@ static bool is_known(const struct kube_fronts *f, const char *sandbox)
 static void take_pod(struct kube_fronts *f, const cJSON *pod, const char *name, const char *sandbox,
                      bool is_own)
 {
-    struct kube_state state;
+    struct kube_state state = {.kind = KUBE_STATE_WAITING};
     CLEANUP_FREE char *path = kube_api_path(f->api, "pods", name);
     const char *version = json_get_str(json_get(pod, "metadata"), "resourceVersion");
     bool ended = kube_state_read(pod, &state, NULL) < 0 || state.kind == KUBE_STATE_ENDED;
@@ -339,8 +341,8 @@ static void take_pod(struct kube_fronts *f, const cJSON *pod, const char *name, 
             .method = "PATCH", .path = path, .json = change, .total_ms = CALL_MS};
         f->pending++;
         kube_api_call(f->api, &request, on_claimed, t);
-    } else if (version != NULL) {
-        log_info("removing pod %s of a server that is gone, which nobody knows", name);
+    } else if (state.kind != KUBE_STATE_RUNNING && version != NULL) {
+        log_info("removing pod %s of a server that is gone, which does not run", name);
         remove_seen(f, path, version);
     }
 }
