@@ -20,6 +20,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "supervisor/base/config.h"
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/state/sweep.h"
 
@@ -205,6 +206,46 @@ static void translate_times(struct msg_record *whose)
     whose->boot = view_of(record_boot());
 }
 
+/* What the engine keeps may have been changed by whoever may write there, so it gives nothing that
+ * this server would not give a client. */
+static const char *reject_taken(const struct config *c, const struct record *record,
+                                const char *backend)
+{
+    const struct msg_open *open = &record->open.open;
+    if (open->packages_write || !record->whose.record.answered) {
+        return "no client knows it";
+    }
+    if (!view_is(open->backend, backend)) {
+        return "it is of another backend";
+    }
+    if (open->network == NET_DOOR || (open->network != NET_NONE && !c->allow_network)) {
+        return "it has network, which this server does not allow";
+    }
+    return NULL;
+}
+
+static uint64_t at_most(uint64_t wanted, uint64_t most)
+{
+    return wanted < most ? wanted : most;
+}
+
+/* Nothing of this host is reached by what another one has written. */
+static void bound_taken(const struct config *c, struct record *record)
+{
+    struct msg_open *open = &record->open.open;
+    struct msg_record *whose = &record->whose.record;
+    open->mounts = (struct view_list){.items = NULL};
+    open->shares = (struct view_list){.items = NULL};
+    open->door = (struct view_list){.items = NULL};
+    open->packages = view_of("");
+    open->io_device = view_of("");
+    open->door_proxy = view_of("");
+    open->door_proxy_auth = view_of("");
+    whose->timeout_ms = at_most(whose->timeout_ms, c->max_timeout_s * 1000);
+    whose->lifetime_ms = at_most(whose->lifetime_ms, c->max_lifetime_s * 1000);
+    whose->ttl_ms = at_most(whose->ttl_ms, whose->lifetime_ms);
+}
+
 static void begin_taken(struct adopt *a, struct sandbox *s)
 {
     struct fleet_host *host = a->setup.sandbox.host;
@@ -234,17 +275,16 @@ int adopt_taken(struct adopt *a, const struct msg_taken *taken, const char *back
     if (rc < 0) {
         return rc;
     }
-    const struct view_list theirs = record.open.open.place;
-    if (record.open.open.packages_write || !record.whose.record.answered) {
-        rc = err_set(err, ERR_PROTOCOL, "no client knows it");
-    } else if (!view_is(record.open.open.backend, backend)) {
-        /* whoever may change what the engine keeps must not reach anything else */
-        rc = err_set(err, ERR_PROTOCOL, "it is of another backend");
+    const struct config *config = a->setup.sandbox.host->config;
+    const char *why = reject_taken(config, &record, backend);
+    if (why != NULL) {
+        rc = err_set(err, ERR_PROTOCOL, "%s", why);
     } else {
-        translate_times(&record.whose.record);
-        record.open.open.place = place;
-        struct sandbox *s = sandbox_restore(&a->setup.sandbox, id, &record);
-        record.open.open.place = theirs;
+        struct record bounded = record; /* its lists stay with the record */
+        translate_times(&bounded.whose.record);
+        bound_taken(config, &bounded);
+        bounded.open.open.place = place;
+        struct sandbox *s = sandbox_restore(&a->setup.sandbox, id, &bounded);
         struct err unsaved = ERR_INIT;
         if (sandbox_import(s, taken->generation, &unsaved) < 0) {
             log_warn("sandbox: %s sandbox=%s", unsaved.text, id); /* it goes on without a record */
