@@ -37,10 +37,11 @@
 #define CONFIRM_MS 1500 /* for the node to say that the container has ended */
 #define AGAIN_MS   100  /* to the second look, and longer to each later one */
 #define PAUSE_MAX  500
-#define AGAIN_MAX  50 /* a forgotten pod that stays for so many looks is kept by somebody */
-#define REMOVE_MS  10000
-#define LIST_MS    10000
-#define SWEEP_MAX  32
+#define AGAIN_MAX                                                                                  \
+    50 /* a pod that stays for so many looks, forgotten or changing, is kept by somebody */
+#define REMOVE_MS 10000
+#define LIST_MS   10000
+#define SWEEP_MAX 32
 
 struct kube_end {
     struct tasks *tasks;
@@ -92,6 +93,12 @@ static char *delete_body(const char *uid, const char *version, unsigned grace_s)
     return text;
 }
 
+static void look_later(struct kube_end *e)
+{
+    task_later(e->tasks, e->pause_ms, look_at_rest, e);
+    e->pause_ms = e->pause_ms * 3 / 2 < PAUSE_MAX ? e->pause_ms * 3 / 2 : PAUSE_MAX;
+}
+
 static void on_kube_deleted(void *arg, int rc, const struct kube_reply *reply,
                             const struct err *err)
 {
@@ -100,10 +107,21 @@ static void on_kube_deleted(void *arg, int rc, const struct kube_reply *reply,
         finish_kube_end(e, rc == -ERR_INVALID ? -ERR_ENGINE : rc, err);
         return;
     }
-    if (rc < 0 && !reply->is_absent && e->front != NULL && !e->forgotten) {
-        free(STEAL_PTR(e->uid)); /* it has changed, so whose it is has to be seen again */
+    if (rc == 0 || reply->is_absent) {
+        look_at_rest(e);
+        return;
     }
-    look_at_rest(e); /* 409: by now it is another pod, or has changed */
+    /* 409: by now it is another pod, or has changed */
+    if (e->front != NULL && !e->forgotten) {
+        free(STEAL_PTR(e->uid)); /* whose it is has to be seen again */
+    }
+    if (++e->tries >= AGAIN_MAX) {
+        struct err busy = ERR_INIT;
+        rc = err_set(&busy, ERR_ENGINE, "the pod changes whenever it is to be removed");
+        finish_kube_end(e, rc, &busy);
+    } else {
+        look_later(e);
+    }
 }
 
 /* One of several servers removes only what it has seen to be its own. */
@@ -134,8 +152,7 @@ static void go_on_ending(struct kube_end *e, const cJSON *pod)
                          "the cluster does not let go of the pod; has it a finalizer?");
         finish_kube_end(e, rc, &err);
     } else {
-        task_later(e->tasks, e->pause_ms, look_at_rest, e);
-        e->pause_ms = e->pause_ms * 3 / 2 < PAUSE_MAX ? e->pause_ms * 3 / 2 : PAUSE_MAX;
+        look_later(e);
     }
 }
 
