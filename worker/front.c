@@ -6,10 +6,12 @@
 
 #include <stdlib.h>
 
+#include "common/log.h"
 #include "proto/codec.h"
 #include "worker/life.h"
 #include "worker/spec.h"
 
+_Static_assert(BACKEND_RECORD_MAX <= LIMIT_RECORD, "an answer has room for each record");
 _Static_assert(BACKEND_TAKEN_MAX <= LIMIT_TAKEN, "one answer has all that one round takes");
 
 static void on_backend_kept(void *arg, int rc, const struct err *err, const char *hint)
@@ -63,6 +65,8 @@ static void answer_round(struct worker *w, struct asker *asker, const struct bac
             items[used] = view_bytes(texts[used].data, texts[used].len);
             used++;
         } else {
+            log_warn("a sandbox of another server cannot be told of: %s sandbox=%s", err.text,
+                     taken[i].sandbox);
             buf_finish(&texts[used]); /* it is found again when this server has ended */
         }
     }

@@ -182,7 +182,8 @@ struct backend_taken {
     struct view record;  /* as `keep` has left it */
     uint64_t generation; /* above those of all workers that it had */
 };
-#define BACKEND_TAKEN_MAX 16
+#define BACKEND_TAKEN_MAX  16
+#define BACKEND_RECORD_MAX (48u << 10) /* of each */
 
 struct backend;
 

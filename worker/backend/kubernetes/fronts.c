@@ -299,7 +299,7 @@ static struct taken *note_taken(struct kube_fronts *f, const char *sandbox, cons
         return NULL;
     }
     snprintf(t->sandbox, sizeof(t->sandbox), "%s", sandbox);
-    buf_init(&t->record, (size_t)64 << 10);
+    buf_init(&t->record, BACKEND_RECORD_MAX); /* a longer one counts as none */
     if (!kube_front_record(pod, &t->record)) {
         buf_finish(&t->record);
         return NULL;
