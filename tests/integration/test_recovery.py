@@ -206,7 +206,8 @@ def default_sandbox_dies():
         result = server.start_call("execute_code", code="6 * 7").result()
         done = result["structuredContent"]
         if done["status"] == "running":  # the new sandbox took longer than the budget
-            done = server.call("get_execution", execution_id=done["execution_id"], wait_seconds=60)
+            again = lambda: server.call("get_execution", execution_id=done["execution_id"])
+            done = poll("its end", lambda: again()["status"] != "running" and again())
         equal(done["result"], "42")
         contains(result["content"][0]["text"], "earlier sandbox has ended")
 
