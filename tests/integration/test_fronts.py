@@ -229,6 +229,29 @@ def started_again():
     finish(again, second)
 
 
+@suite.case("a server that is started again without the option does not mark its sandboxes", when=FAKED)
+def alone_again():
+    first = front()
+    first.process.send_signal(signal.SIGINT)
+    equal(first.wait_exit(), 0, "exit status")
+    alone = cluster.server("--instance", "main", runtime_dir=first.runtime_dir)
+    alone.legacy()
+    box = alone.call("create_sandbox")["sandbox_id"]
+    equal((owner_of(box), alone.run("6 * 7", sandbox_id=box)["result"]), (None, "42"))
+    finish(alone)
+
+
+@suite.case("a kubeconfig that is not there at the beginning is read when it is", when=FAKED)
+def config_comes_later():
+    path = os.path.join(cluster.directory, "later")
+    server = cluster.server("--instance", "main", "--front-lease-seconds", str(LEASE_S), kubeconfig=path)
+    server.legacy()
+    poll("a round has failed", lambda: any("among other servers" in line for line in server.log))
+    cluster.write(cluster.config(), "later")
+    poll("it has a lease", lambda: lease_of(server) is not None, found=server.log_tail)
+    finish(server)
+
+
 @suite.case("a pod that nobody was told of ends when its server is gone, and is removed")
 def unknown_pod():
     first, second = front("--pool", "1"), front()
