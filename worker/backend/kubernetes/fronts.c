@@ -119,7 +119,7 @@ static void end_round(struct kube_fronts *f, int rc, const struct err *err)
 static void fail_round(struct kube_fronts *f, const char *what, const struct err *why)
 {
     struct err err = ERR_INIT;
-    int rc = err_set(&err, why->code, "%s: %s", what, why->text);
+    int rc = err_set(&err, (enum err_code)why->code, "%s: %s", what, why->text);
     end_round(f, rc, &err);
 }
 
