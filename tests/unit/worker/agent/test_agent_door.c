@@ -218,10 +218,8 @@ static void a_program_is_read_within_the_workers_credit(void **state)
     struct world *w = *state;
     int fd = connect_program(w);
     static char much[65536];
-    size_t sent = 0;
     while (w->said[1].len < LIMIT_DOOR_WINDOW) {
-        ssize_t n = send(fd, much, sizeof(much), MSG_DONTWAIT | MSG_NOSIGNAL);
-        sent += n > 0 ? (size_t)n : 0;
+        (void)!send(fd, much, sizeof(much), MSG_DONTWAIT | MSG_NOSIGNAL);
         turn(w, 0);
     }
     (void)!send(fd, much, sizeof(much), MSG_DONTWAIT | MSG_NOSIGNAL);
