@@ -31,7 +31,7 @@ sys.path[:0] = [os.path.join(HERE, "lib"), os.path.join(os.path.dirname(HERE), "
 
 # pylint: disable=wrong-import-position
 import engine
-from tap import skip_all
+from tap import poll, skip_all
 
 MAKE_IMAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "contrib", "images", "make-test-image")
 LEFT_SECONDS = 10.0  # time for the engine to remove everything
@@ -154,6 +154,31 @@ def run_file(stream, path, names, environment):
         stream.remark(f"{seen} of {planned} cases, exit status {status}")
 
 
+def files_and_names(words):
+    """The test files of a command line, and the parts of names of cases behind its "--"."""
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+def run_elsewhere(place, where, environment, name_of):
+    """Runs the files of the command line on a backend beyond this machine; `place` tells what is left there."""
+    files, names = files_and_names(sys.argv[1:])
+    stream = Stream()
+    for path in files:
+        run_file(stream, path, names, environment)
+        left = []
+        try:
+            poll(f"no sandbox is left in the {where}", lambda: not place.boxes())
+        except AssertionError:
+            left = place.boxes()
+        stream.check(f"{title_of(path)}: nothing is left in the {where}", [name_of(each) for each in left])
+        for each in left:
+            place.remove(each)
+    if not place.is_real:
+        place.close()
+    stream.end()
+
+
 def left_in(running):
     """What is left after the engine had time to remove it."""
     running.reload()
@@ -173,9 +198,8 @@ def on_signal(number, _frame):
 
 
 def main():
-    kind, rest = sys.argv[1], sys.argv[2:]
-    files = rest[: rest.index("--")] if "--" in rest else rest
-    names = rest[rest.index("--") + 1 :] if "--" in rest else []
+    kind = sys.argv[1]
+    files, names = files_and_names(sys.argv[2:])
     languages, network = "--languages" in files, "--network" in files
     files = [f for f in files if not f.startswith("--")]
     signal.signal(signal.SIGTERM, on_signal)

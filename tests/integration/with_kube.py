@@ -13,33 +13,15 @@ import sys
 sys.dont_write_bytecode = True
 os.environ["CLOISTER_BACKEND"] = "kubernetes"  # before anything looks for the backend under test
 
-from with_engine import Stream, run_file, title_of  # pylint: disable=wrong-import-position
+from with_engine import run_elsewhere  # pylint: disable=wrong-import-position
 import kube
-from tap import poll
 
 
 def main():
-    rest = sys.argv[1:]
-    files = rest[: rest.index("--")] if "--" in rest else rest
-    names = rest[rest.index("--") + 1 :] if "--" in rest else []
     kube.enter()
     cluster = kube.started()
-    stream = Stream()
     environment = {**os.environ, "KUBECONFIG": cluster.kubeconfig, "CLOISTER_IMAGE": cluster.image}
-    for path in files:
-        run_file(stream, path, names, environment)
-        try:
-            poll("no pod is left", lambda: not cluster.boxes())
-        except AssertionError:
-            left = cluster.boxes()
-        else:
-            left = []
-        stream.check(f"{title_of(path)}: nothing is left in the cluster", [pod["metadata"]["name"] for pod in left])
-        for pod in left:
-            cluster.remove(pod)
-    if not cluster.is_real:
-        cluster.close()
-    stream.end()
+    run_elsewhere(cluster, "cluster", environment, lambda pod: pod["metadata"]["name"])
 
 
 if __name__ == "__main__":
