@@ -234,7 +234,7 @@ static void one_principal_of_several_never_fills_the_queue(void **state)
     fleet_open(c->fleet, "late", &any, on_owned_open, other);
     fake_settle(c->fleet);
     for (int i = 0; i < INSTALLATIONS_OPEN; i++) {
-        char name[16];
+        char name[24];
         const char *const names[] = {name};
         snprintf(name, sizeof(name), "alpha%d", i);
         packages_install(p, "greedy", sandbox, PACKAGE_PIP, names, 1, id);

@@ -284,7 +284,7 @@ static void a_handler_may_end_inside_its_cancellation_by_the_end_of_the_session(
     l->end_on_cancel = true;
     struct peer *p = peer_create(l, MCP_SESSION_LEGACY, "2025-11-25");
     for (int i = 0; i < 5; i++) {
-        char id[8];
+        char id[12];
         snprintf(id, sizeof(id), "%d", i);
         peer_ask(p, false, id, "tools/call", CALL_HOLD);
     }
@@ -388,7 +388,7 @@ static void calls_of_a_session_are_bounded(void **state)
     struct lab *l = *state;
     struct peer *p = peer_create(l, MCP_SESSION_PIPE, "2025-11-25");
     for (int i = 0; i < LIMIT_CALLS + 1; i++) {
-        char id[8];
+        char id[12];
         snprintf(id, sizeof(id), "%d", i);
         peer_ask(p, false, id, "tools/call", CALL_HOLD);
     }
@@ -408,7 +408,7 @@ static void how_many_calls_a_session_may_have_is_configured(void **state)
     l->app.calls_max = 3;
     struct peer *p = peer_create(l, MCP_SESSION_PIPE, "2025-11-25");
     for (int i = 0; i < 4; i++) {
-        char id[8];
+        char id[12];
         snprintf(id, sizeof(id), "%d", i);
         peer_ask(p, false, id, "tools/call", CALL_HOLD);
     }
