@@ -31,6 +31,7 @@ struct upload {
     char *piece;
     size_t piece_len;
     bool last;
+    bool begun;     /* a piece was sent: there may be a hidden file, whatever became of the piece */
     bool not_local; /* the error is about the file on this host */
     struct web_hash *hash;
     int rc; /* the first error, of reading or writing */
@@ -142,7 +143,7 @@ static void on_dropped(void *arg, int rc, const struct fleet_outcome *outcome,
 static void give_up_upload(struct upload *u)
 {
     struct view id;
-    if (u->at == 0) {
+    if (!u->begun) {
         end_upload(u);
         return;
     }
@@ -191,6 +192,7 @@ static void on_upload_worked(uv_work_t *work, int status)
     }
     const struct fleet_progress progress = {"copying the file", u->at, u->size};
     tool_tell(u->call, &progress);
+    u->begun = true;
     const struct fleet_op op = write_op(u, &id, u->last ? OP_FLAG_LAST : 0);
     tool_run_op(u->call, &op, on_piece_written);
 }
