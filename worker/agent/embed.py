@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 """Turns program sources into C strings: embed.py OUTPUT [HEADER:PREFIX] NAME=FILE ...
 
-HEADER declares them, as PREFIX_NAME; by default those of the agent's drivers."""
+HEADER declares them, as PREFIX_NAME; by default those of the agent's drivers. NAME=compiled:FILE embeds what this
+Python makes of FILE, as a .pyc has it: the magic number and the code; with its size, as PREFIX_NAME_size."""
 
+import importlib.util
+import marshal
 import sys
+
+COMPILED = "compiled:"
 
 
 def literal(data):
@@ -23,6 +28,18 @@ def without_comments(data):
     return b"".join(line for line in lines if line and not line.startswith(b"//"))
 
 
+def compiled(data):
+    """The magic number and the marshalled code. The format without references comes first, since
+    which objects have one depends on what else this Python has loaded, and a build must be
+    repeatable; Pythons from 3.14 on cannot write slices in it."""
+    code = compile(data, "<cloister>", "exec", dont_inherit=True, optimize=0)
+    try:
+        written = marshal.dumps(code, 2)
+    except ValueError:
+        written = marshal.dumps(code)
+    return importlib.util.MAGIC_NUMBER + written
+
+
 def main():
     output, *drivers = sys.argv[1:]
     header, prefix = "worker/agent/interp/drivers.h", "driver"
@@ -32,8 +49,14 @@ def main():
         out.write(f'#include "{header}"\n')
         for driver in drivers:
             name, _, path = driver.partition("=")
-            with open(path, "rb") as source:
+            is_compiled = path.startswith(COMPILED)
+            with open(path[len(COMPILED) :] if is_compiled else path, "rb") as source:
                 data = source.read()
+            if is_compiled:
+                out.write(f"\nconst char {prefix}_{name}[] =\n")
+                out.write("\n".join(literal(compiled(data))) + ";\n")
+                out.write(f"const size_t {prefix}_{name}_size = sizeof({prefix}_{name}) - 1;\n")
+                continue
             if path.endswith(".js"):
                 data = without_comments(data)
             if b"\0" in data:

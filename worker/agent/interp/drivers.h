@@ -5,7 +5,12 @@
 #ifndef CLOISTER_WORKER_AGENT_INTERP_DRIVERS_H
 #define CLOISTER_WORKER_AGENT_INTERP_DRIVERS_H
 
+#include <stddef.h>
+
 extern const char driver_python[];
+/* The same as the build's Python compiles it: the magic number of a .pyc, and the code. */
+extern const char driver_python_code[];
+extern const size_t driver_python_code_size;
 extern const char driver_python_rich[];
 extern const char driver_python_ipython[];
 extern const char driver_python_dead[];

@@ -1,9 +1,11 @@
 /*
  * Python: the driver (drivers/python.py) is the program, read from a memory file so that process
  * lists stay readable. The parts that it needs only to show values, after a stop, or for notebook
- * code, follow in the same file, each after a NUL. It starts in the root directory, so that files
- * of the workspace cannot replace its imports, and changes to the workspace when it is ready. It
- * reads packed requests (request.h) as they are.
+ * code, follow in the same file, each after a NUL. Last comes the driver as the Python of the build
+ * has compiled it: an interpreter with the same magic number takes that, since compiling the source
+ * costs time and a megabyte that an interpreter never gives back; any other compiles it. It starts
+ * in the root directory, so that files of the workspace cannot replace its imports, and changes to
+ * the workspace when it is ready. It reads packed requests (request.h) as they are.
  *
  * The keeper kills the processes of a stopped run, so the run's code cannot wait for its children.
  * As zombies they count against the user's process limit until the driver reaps them. The agent
@@ -25,14 +27,17 @@
 
 #define STOPPED_BYTES 16 /* in drivers/python.py, too */
 
-/* Compiles the driver under its own file name, so that tracebacks can tell its frames from user
- * code.
- */
+/* The driver has a file name of its own, compiled here or by the build, so that tracebacks can tell
+ * its frames from user code. The magic number is asked for without importlib, which would cost
+ * memory. */
 static const char loader[] =
-    "f = open(5, 'rb'); s, rich, dead, notebook = f.read().split(bytes(1)); f.close(); "
-    "exec(compile(s, '<cloister>', 'exec'))";
+    "import marshal, sys; f = open(5, 'rb'); "
+    "s, rich, dead, notebook, c = f.read().split(bytes(1), 4); f.close(); "
+    "m = getattr(sys.modules.get('_frozen_importlib_external'), 'MAGIC_NUMBER', 0); "
+    "s = marshal.loads(c[4:]) if c[:4] == m else compile(s, '<cloister>', 'exec'); "
+    "del c; exec(s)";
 
-/* Each part after the first follows a NUL. */
+/* Each part after the first follows a NUL, and then the compiled driver. */
 static const char *const parts[][2] = {
     {driver_python, ""},
     {driver_python_rich, driver_python_ipython},
@@ -51,6 +56,12 @@ static int offer_python_source(struct interp *i, struct err *err)
         if (rc == 0) {
             rc = source_write(i->script_fd, parts[k][1], err);
         }
+    }
+    if (rc == 0) {
+        rc = fd_write_all(i->script_fd, "", 1, err);
+    }
+    if (rc == 0) {
+        rc = source_write_bytes(i->script_fd, driver_python_code, driver_python_code_size, err);
     }
     if (rc == 0 && lseek(i->script_fd, 0, SEEK_SET) < 0) {
         rc = err_sys(err, ERR_IO, errno, "cannot rewind a memory file");

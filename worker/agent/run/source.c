@@ -24,10 +24,14 @@ static void give_back(const char *text, size_t len)
     }
 }
 
+int source_write_bytes(int fd, const char *data, size_t len, struct err *err)
+{
+    int rc = fd_write_all(fd, data, len, err);
+    give_back(data, len);
+    return rc;
+}
+
 int source_write(int fd, const char *text, struct err *err)
 {
-    size_t len = strlen(text);
-    int rc = fd_write_all(fd, text, len, err);
-    give_back(text, len);
-    return rc;
+    return source_write_bytes(fd, text, strlen(text), err);
 }
