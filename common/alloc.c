@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "common/log.h"
 
@@ -72,4 +75,11 @@ char *alloc_printf(const char *fmt, ...)
     int n = vasprintf(&text, fmt, args);
     va_end(args);
     return alloc_check(n >= 0 ? text : NULL);
+}
+
+void alloc_give_back(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

@@ -33,4 +33,8 @@ void alloc_listfree(struct view_list *list);
 /* printf into a fresh string. Never NULL. Free with free(). For short texts of our own making. */
 char *alloc_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Gives memory that is free back to the system, where libc can: after work that needed much more
+ * than what follows. Takes some 100 us. */
+void alloc_give_back(void);
+
 #endif

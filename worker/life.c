@@ -363,6 +363,7 @@ static void on_link_up(void *arg, const struct msg_hello_ok *hello)
     }
     life_set_state(w, WORKER_OPEN, w->attached ? "taken over" : "created");
     life_answer_opened(w);
+    alloc_give_back(); /* a creation needs much, and a sandbox may idle from now on */
 }
 
 static int on_link_event(void *arg, const struct msg *event, struct err *err)
