@@ -23,8 +23,10 @@
  * is killed as well.
  *
  * User code shares the process that sends the reports. A malformed report ends the interpreter, and
- * the deadline covers a missing one. An interpreter that closes its report pipe during a run may
- * have exec'd another program, so that run ends when the process does.
+ * the deadline covers a missing one. Reports without end would be neither: all that may come
+ * between two beginnings of runs is bounded, and so is what one round of the loop takes. An
+ * interpreter that closes its report pipe during a run may have exec'd another program, so that run
+ * ends when the process does.
  */
 #include "worker/agent/interp/interp.h"
 
@@ -48,7 +50,9 @@
 
 #define QUIET_US     1000
 #define REPORT_CHUNK 8192
-#define RETRY_US     50000u /* doubled each time */
+#define REPORT_ROUND (1u << 20) /* of reports in one round of the loop: no pipe holds more */
+#define STALE_MAX    64         /* ends of earlier runs between two beginnings; shells say some */
+#define RETRY_US     50000u     /* doubled each time */
 #define RETRIES_MAX  5
 #define SIGNAL_EXIT  128 /* a program that signal n ended has exit code 128 + n */
 
@@ -316,6 +320,18 @@ int interp_write(struct interp *i, struct buf *data, struct err *err)
     return rc;
 }
 
+/* An interpreter that was ended between two runs has no outcome that could say why. */
+static void tell_loss(struct interp *i, struct op *op)
+{
+    char text[sizeof(i->loss) + 64];
+    if (i->loss[0] != '\0') {
+        int n = snprintf(text, sizeof(text), "[the interpreter was ended before this run: %s]\n",
+                         i->loss);
+        err_ignore(op_stream_add(&op->err, text, (size_t)n, NULL));
+        i->loss[0] = '\0';
+    }
+}
+
 void interp_begin(struct interp *i, struct op_table *t, struct op *op)
 {
     struct err err = ERR_INIT;
@@ -328,6 +344,7 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
         op_fail(t, op, (enum err_code)err.code, err.text);
         return;
     }
+    tell_loss(i, op);
     op->interpreter = i->lost_state  ? OP_INTERPRETER_RESTARTED
                       : i->had_state ? OP_INTERPRETER_KEPT
                                      : OP_INTERPRETER_FRESH;
@@ -345,6 +362,7 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
     i->begun = procs_now();
     op_run(t, op);
     request_set_run(&request, ++i->run);
+    i->stale = 0;
     rc = i->lang->submit(i, &request, &err);
     buf_finish(&request);
     if (rc < 0) {
@@ -547,14 +565,15 @@ static void on_done_record(struct interp *i, struct op_table *t)
         i->retry_us = 0;
     } else if (i->report.run > i->run) {
         order_end(i, "it reported the end of a run that never began");
+    } else if (++i->stale > STALE_MAX) { /* a few are as they should be: see bash.c */
+        order_end(i, "it reported the ends of earlier runs without end");
     }
-    /* an earlier run reported its end twice: see bash.c */
     report_reset(&i->report);
 }
 
 static void take_reports(struct interp *i, struct op_table *t)
 {
-    while (i->report_fd >= 0 && !i->dying) {
+    for (size_t taken = 0; taken < REPORT_ROUND && i->report_fd >= 0 && !i->dying;) {
         char chunk[REPORT_CHUNK];
         ssize_t n = read(i->report_fd, chunk, sizeof(chunk));
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -564,6 +583,7 @@ static void take_reports(struct interp *i, struct op_table *t)
             fd_close(&i->report_fd);
             return;
         }
+        taken += (size_t)n;
         for (size_t at = 0; at < (size_t)n && !i->dying;) {
             struct err err = ERR_INIT;
             size_t used = 0;
@@ -668,6 +688,8 @@ void interp_handle(struct interp *i, const struct poll_set *set, struct op_table
         take_reports(i, t);
         if (i->current != NULL) {
             end_dead(i, t);
+        } else {
+            memcpy(i->loss, i->offence, sizeof(i->loss));
         }
         tear_down(i);
     } else if (i->current == NULL && (i->request_fd < 0 || i->report_fd < 0)) {

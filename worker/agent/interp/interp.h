@@ -96,7 +96,9 @@ struct interp {
     bool syncing;              /* waiting for an answer after an interrupt, before the next run */
     unsigned retries;          /* retries of an interrupt, or of syncing */
     uint64_t retry_us;         /* clock_us() of the next retry; 0 = none */
+    unsigned stale;            /* ends of earlier runs reported since the last run began */
     char offence[256];         /* the reason, if it misbehaved */
+    char loss[256];            /* that of the process before, if no run was there to be told */
 
     struct poll_slot slot_status, slot_report, slot_request, slot_out, slot_err;
 };

@@ -19,6 +19,7 @@
 #define NUMBER_MAX    20  /* digits of the largest 64-bit value */
 #define DISPLAY_MAX   640 /* path, type and two numbers */
 #define DISPLAY_FRAME 640 /* bytes of one encoded DISPLAY message */
+#define GAP_MAX       64  /* newlines between two records: a shell writes one */
 
 struct report_kind {
     char letter;
@@ -223,8 +224,12 @@ int report_feed(struct report *r, const void *data, size_t len, size_t *ret_used
         if (r->head_len < REPORT_HEAD_BYTES) {
             if (r->head_len == 0 && p[at] == '\n') {
                 at++;
+                if (++r->gap > GAP_MAX) {
+                    return err_set(err, ERR_PROTOCOL, "nothing but newlines where a report is due");
+                }
                 continue;
             }
+            r->gap = 0;
             r->head[r->head_len++] = p[at++];
             if (r->head_len < REPORT_HEAD_BYTES) {
                 continue;

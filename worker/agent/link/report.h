@@ -1,9 +1,9 @@
 /*
  * Records that drivers and file workers send to the agent, read as hostile.
  *
- * A record is a kind byte, a length (8 hexadecimal digits) and that many bytes; newlines may stand
- * between records. A shell can write one, too, and in one write (worker/agent/interp/bash.c). Each
- * kind has a cap and comes at most once before DONE, V up to LIMIT_DISPLAYS times:
+ * A record is a kind byte, a length (8 hexadecimal digits) and that many bytes; a few newlines may
+ * stand between records. A shell can write one, too, and in one write (worker/agent/interp/bash.c).
+ * Each kind has a cap and comes at most once before DONE, V up to LIMIT_DISPLAYS times:
  *
  *   R result text      N error name        M error or failure message    T traceback
  *   X exit code        F number of ERR_LIST   Y file type   S file size   U 1 if truncated
@@ -56,6 +56,7 @@ struct report {
     unsigned seen;       /* kinds so far, one bit each */
     uint8_t head[REPORT_HEAD_BYTES];
     size_t head_len;
+    unsigned gap;                   /* newlines since the last record */
     const struct report_kind *kind; /* of the record under way */
     size_t left;                    /* payload bytes still to come */
     struct buf display;             /* payload of the V that is being received */

@@ -132,7 +132,10 @@ static void a_bad_report_is_refused(void **state)
     REFUSE(REPORT_OF_RUN, "D00000002 1");
     REFUSE(REPORT_OF_RUN, "D000000021\0");
     REFUSE(REPORT_OF_RUN, "D0000001499999999999999999999");
-    REFUSE(REPORT_OF_RUN, "I00000001x");      /* must be empty */
+    REFUSE(REPORT_OF_RUN, "I00000001x"); /* must be empty */
+    char gap[256];
+    memset(gap, '\n', sizeof(gap));
+    refuse(REPORT_OF_RUN, gap, sizeof(gap));  /* nothing, for ever */
     REFUSE(REPORT_OF_FILE, "F0000000565535"); /* not an error code of ours */
 }
 
