@@ -156,15 +156,17 @@ static int build_end(const struct interp *i, const struct request *r, struct buf
 {
     int rc;
     if (r->stdin_open) {
-        rc = buf_printf(out, err, " <&%d", INPUT_FD);
+        rc = buf_printf(out, err, " </proc/self/fd/%d", INPUT_FD);
     } else if (r->has_stdin) {
         rc = buf_printf(out, err, " </proc/self/fd/%d", STDIN_FD);
     } else {
         rc = buf_add_str(out, " </dev/null", err);
     }
     if (rc == 0) {
-        rc = buf_printf(out, err, " >&%d 2>&%d %d<&- %d<&- %d>&- %d>&- %d>&- %d<&-; ", OUT_FD,
-                        ERR_FD, SCRIPT_FD, STDIN_FD, ERR_FD, REPORT_FD, OUT_FD, INPUT_FD);
+        rc = buf_printf(out, err,
+                        " >|/proc/self/fd/%d 2>|/proc/self/fd/%d "
+                        "%d<&- %d<&- %d>&- %d>&- %d>&- %d<&-; ",
+                        OUT_FD, ERR_FD, SCRIPT_FD, STDIN_FD, ERR_FD, REPORT_FD, OUT_FD, INPUT_FD);
     }
     return rc < 0 ? rc : buf_printf(out, err, REPORT_RUN, i->run, REPORT_FD, i->run);
 }

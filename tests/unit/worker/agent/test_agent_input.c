@@ -130,6 +130,25 @@ static void python_reads_what_is_said_to_it(void **state)
     assert_string_equal(r->out, "Ada ''\n");
 }
 
+/* All who have a pipe share its flags. */
+static void a_program_that_makes_stdin_nonblocking_does_so_for_its_run_only(void **state)
+{
+    struct talk t;
+    struct fixture *f = fixture_of(state);
+    const char *languages[] = {"python", "bash"};
+    const char *leave[] = {"import os; os.set_blocking(0, False)",
+                           "python3 -c 'import os; os.set_blocking(0, False)'"};
+    const char *reads[] = {"print(input('name? '))", "echo 'name? '; read x; echo $x"};
+    for (size_t i = 0; i < 2; i++) {
+        begin_code(&t, f, languages[i], leave[i]);
+        ended(&t, OP_STATUS_OK);
+        begin_code(&t, f, languages[i], reads[i]);
+        hear(&t, "name? ");
+        say(&t, "Ada\n");
+        assert_contains(ended(&t, OP_STATUS_OK)->out, "Ada\n");
+    }
+}
+
 static void what_one_run_has_not_read_the_next_does_not_get(void **state)
 {
     struct talk t;
@@ -549,6 +568,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(python_reads_what_is_said_to_it),
+        cmocka_unit_test(a_program_that_makes_stdin_nonblocking_does_so_for_its_run_only),
         cmocka_unit_test(what_one_run_has_not_read_the_next_does_not_get),
         cmocka_unit_test(bash_and_its_programs_read_what_is_said_to_them),
         cmocka_unit_test(input_given_at_the_start_comes_first),

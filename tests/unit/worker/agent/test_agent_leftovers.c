@@ -95,12 +95,114 @@ static void reports_without_end_outlive_no_interrupt(void **state)
     assert_string_equal(r->result, "2");
 }
 
+/* ---- streams --------------------------------------------------------------------------------- */
+
+/* A program makes its streams non-blocking, as node does with pipes; all who have the pipe share
+ * that flag. */
+#define NONBLOCKING "python3 -c 'import os; [os.set_blocking(n, False) for n in (0, 1, 2)]'"
+
+static void a_program_that_makes_pipes_nonblocking_costs_later_runs_nothing(void **state)
+{
+    static const struct {
+        const char *language, *leave, *write, *program;
+    } all[] = {
+        {"python", "import subprocess, sys\nsubprocess.run(\"" NONBLOCKING "\", shell=True)",
+         "n = sys.stdout.write('x' * 4000000 + '\\n') + sys.stderr.write('x' * 4000000 + '\\n')",
+         "None if subprocess.run(['sh', '-c', 'head -c 4000000 /dev/zero']).returncode else 1"},
+        {"javascript", "require('child_process').execSync(\"" NONBLOCKING "\", {stdio: 'inherit'})",
+         "for (const s of [process.stdout, process.stderr]) s.write('x'.repeat(4000000) + '\\n'); "
+         "0",
+         "require('child_process').execSync('head -c 4000000 /dev/zero', {stdio: 'inherit'}); 1"},
+        {"bash", NONBLOCKING,
+         "head -c 4000000 /dev/zero; echo; head -c 4000000 /dev/zero >&2; echo >&2",
+         "head -c 4000000 /dev/zero"},
+    };
+    struct fixture *f = fixture_of(state);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        assert_status(run(f, all[i].language, all[i].leave), OP_STATUS_OK);
+        struct agent_result *r = run(f, all[i].language, all[i].write);
+        assert_status(r, OP_STATUS_OK);
+        assert_int_equal(r->out_len, 4000001);
+        assert_int_equal(r->err_len, 4000001);
+        assert_status(run(f, all[i].language, all[i].leave), OP_STATUS_OK);
+        r = run(f, all[i].language, all[i].program);
+        assert_status(r, OP_STATUS_OK);
+        assert_int_equal(r->out_len, 4000000);
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+    }
+}
+
+/* What the run itself wrote is not lost either. */
+static void output_that_found_its_pipe_nonblocking_arrives_with_its_run(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r = run(f, "python",
+                                 "import os, sys\nos.set_blocking(1, False)\n"
+                                 "try:\n"
+                                 "    while True: os.write(1, b'x' * 65536)\n"
+                                 "except BlockingIOError: pass\n"
+                                 "sys.stdout.write('the end')\nNone");
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->out + r->out_len - 7, "the end");
+    assert_string_equal(run(f, "python", "1")->out, "");
+}
+
+static void streams_that_code_puts_something_in_place_of_come_back(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    assert_status(run(f, "python",
+                      "import os, sys\nlog = os.open('log', os.O_CREAT | os.O_WRONLY)\n"
+                      "os.dup2(log, 1); os.dup2(log, 2)\nNone"),
+                  OP_STATUS_OK);
+    struct agent_result *r = run(f, "python", "print('out'); print('err', file=sys.stderr)");
+    assert_string_equal(r->out, "out\n");
+    assert_string_equal(r->err, "err\n");
+}
+
+static void stdin_that_code_closes_comes_back(void **state)
+{
+    static const struct {
+        const char *language, *leave, *read, *look, *nothing;
+    } all[] = {
+        {"python", "import os, subprocess, sys\nos.close(0)",
+         "print(repr(sys.stdin.read())); os.close(0)",
+         "print(repr(sys.stdin.read()) + "
+         "repr(subprocess.getoutput('cat; readlink /proc/self/fd/0')))",
+         "'''/dev/null'\n"},
+        {"javascript", "const fs = require('fs'); fs.closeSync(0)",
+         "console.log(`'${fs.readFileSync(0)}'`); fs.closeSync(0)",
+         "console.log(`'${fs.readFileSync(0)}'`)", "''\n"},
+        {"bash", "exec <&-", "echo \"'$(cat)'\"; exec <&-",
+         "echo \"'$(cat)''$(readlink /proc/self/fd/0)'\"", "'''/dev/null'\n"},
+    };
+    struct fixture *f = fixture_of(state);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        assert_status(run(f, all[i].language, all[i].leave), OP_STATUS_OK);
+        for (int again = 0; again < 2; again++) {
+            struct msg_start s = agent_code(&f->link, all[i].language, all[i].read);
+            s.has_stdin = true;
+            s.stdin_data = view_of("input");
+            struct agent_result *r = run_start(f, &s);
+            assert_status(r, OP_STATUS_OK);
+            assert_string_equal(r->out, "'input'\n");
+            assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+        }
+        struct agent_result *r = run(f, all[i].language, all[i].look);
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->out, all[i].nothing);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reports_without_end_end_the_interpreter),
         cmocka_unit_test(reports_without_end_after_a_run_do_too),
         cmocka_unit_test(reports_without_end_outlive_no_interrupt),
+        cmocka_unit_test(a_program_that_makes_pipes_nonblocking_costs_later_runs_nothing),
+        cmocka_unit_test(output_that_found_its_pipe_nonblocking_arrives_with_its_run),
+        cmocka_unit_test(streams_that_code_puts_something_in_place_of_come_back),
+        cmocka_unit_test(stdin_that_code_closes_comes_back),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

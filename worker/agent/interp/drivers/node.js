@@ -47,7 +47,7 @@
     const NAME_MAX = 4096;
     const ENDED = 70; // exit code when the driver cannot go on
     const { inspect } = util;
-    const { closeSync, existsSync, openSync, writeSync } = fs;
+    const { closeSync, existsSync, fstatSync, openSync, writeSync } = fs;
     const { setImmediate, Promise, Symbol } = globalThis;
     const stringify = JSON.stringify;
     const byteLength = Buffer.byteLength;
@@ -95,15 +95,27 @@
         return Buffer.concat([data.subarray(0, end), Buffer.from(note)]);
     }
 
+    // All who have a pipe share its flags: a program that makes it non-blocking for itself does so
+    // for us.
+    function writeAll(fd, data) {
+        for (let rest = data; rest.length > 0;) {
+            try {
+                rest = rest.subarray(writeSync(fd, rest));
+            } catch (error) {
+                if (error.code !== 'EAGAIN') throw error;
+                Atomics.wait(still, 0, 0, LOOK_MS);
+            }
+        }
+    }
+
     function send(records) {
         const parts = [];
         for (const [kind, body] of records) {
             const data = typeof body === 'string' ? Buffer.from(body) : body;
             parts.push(Buffer.from(kind + data.length.toString(16).padStart(8, '0')), data);
         }
-        let rest = Buffer.concat(parts);
         try {
-            while (rest.length > 0) rest = rest.subarray(writeSync(REPORTS, rest));
+            writeAll(REPORTS, Buffer.concat(parts));
         } catch {
             process.reallyExit(ENDED); // user code has closed it
         }
@@ -122,10 +134,10 @@
         }
 
         write(chunk, encoding, done) {
-            let rest = typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? encoding : 'utf8') : chunk;
-            if (!(rest instanceof Uint8Array)) throw new TypeError(`cannot write ${inspect(chunk)}: neither text nor bytes`);
+            const data = typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? encoding : 'utf8') : chunk;
+            if (!(data instanceof Uint8Array)) throw new TypeError(`cannot write ${inspect(chunk)}: neither text nor bytes`);
             try {
-                while (rest.length > 0) rest = rest.subarray(writeSync(this.fd, rest));
+                writeAll(this.fd, data);
             } catch (error) {
                 if (error.code === 'EBADF') process.reallyExit(ENDED);
                 throw error;
@@ -168,16 +180,48 @@
         input = undefined;
     }
 
-    const memory = `/proc/self/fd/${fs.openSync('/proc/self/fd/0')}`;
+    // Node has no call for the flags of a descriptor, but its handles for pipes have.
+    const handles = [];
+
+    function openHandles() {
+        const { Pipe, constants } = internalBinding('pipe_wrap');
+        for (const fd of [1, 2]) {
+            const handle = new Pipe(constants.SOCKET);
+            handle.open(fd);
+            handles.push(handle);
+        }
+    }
+
+    function unblock() {
+        for (const handle of handles) handle.setBlocking(true);
+    }
+
+    const kept = fs.openSync('/proc/self/fd/0');
+    const memory = `/proc/self/fd/${kept}`;
+    const { ino: memoryInode, dev: memoryDevice } = fs.fstatSync(kept);
     let source = 0; // the descriptor of stdin
     let piped = false; // it was replaced
+
+    // Not if code has closed it, or opened something else afterwards.
+    function isMemory() {
+        try {
+            const { ino, dev } = fstatSync(source);
+            return ino === memoryInode && dev === memoryDevice;
+        } catch {
+            return false;
+        }
+    }
 
     // What is opened next gets the number 0, unless a thread of earlier code is quicker. The agent
     // cannot rewind what was opened here, so that is done for each run from then on.
     function chooseInput(open) {
-        if (!open && !piped) return;
+        if (!open && !piped && isMemory()) return;
         piped = true;
-        closeSync(source);
+        try {
+            closeSync(source);
+        } catch {
+            // code has done so
+        }
         source = openSync(open ? PIPE : memory);
     }
 
@@ -723,6 +767,7 @@
         const [code, ...words] = fields;
         run = { number, cell: ++cells, state: 'busy', env: enterEnvironment(words.slice(counts[0])) };
         process.argv = ['node', '', ...words.slice(0, counts[0])];
+        unblock();
         chooseInput(data[4] === OPEN);
         showing.begin(number);
         preload(code);
@@ -764,6 +809,11 @@
         socket.on('close', () => process.reallyExit(0));
     }
 
+    try {
+        openHandles();
+    } catch {
+        // not in this node: flags stay as they are
+    }
     process.exit = exit;
     stream('stdout', new Output(1));
     stream('stderr', new Output(2));

@@ -43,7 +43,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         FUTURE_FLAGS |= getattr(__future__, feature).compiler_flag
 
     os_read, os_write, os_close, os_dup2, os_fstat = os.read, os.write, os.close, os.dup2, os.fstat
-    os_stat, os_getpid = os.stat, os.getpid
+    os_stat, os_getpid, set_blocking = os.stat, os.getpid, os.set_blocking
     setsignal, getsignal, default_int = signal.signal, signal.getsignal, signal.default_int_handler
     SIGINT = signal.SIGINT
     compile_, eval_, exec_, repr_, str_ = compile, eval, exec, repr, str
@@ -193,6 +193,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             os_dup2(devnull, 0)
             streams.fed = False
         elif data is PIPE:
+            set_blocking(inputs, True)
             os_dup2(inputs, 0)
             streams.fed = True
         else:
@@ -212,13 +213,29 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             streams.fed = True
         sys.stdin = sys.__stdin__ = reader()
 
-    def mend_streams():
-        # restores descriptors that an earlier run has closed
-        for fd, spare in ((1, spare_out), (2, spare_err)):
+    def identity(fd):
+        try:
+            found = os_fstat(fd)
+        except OSError:
+            return None  # closed
+        return found.st_dev, found.st_ino
+
+    def unblock():
+        # all who have a pipe share the flag: a program that sets it for itself sets it for us
+        for fd in (1, 2):
             try:
-                os_fstat(fd)
+                set_blocking(fd, True)
             except OSError:
+                pass
+
+    def mend_streams():
+        # restores descriptors that an earlier run has closed or put something else in place of
+        if identity(0) is None:
+            os_dup2(devnull, 0)
+        for fd, spare, there in ((1, spare_out, pipe_out), (2, spare_err, pipe_err)):
+            if identity(fd) != there:
                 os_dup2(spare, fd)
+        unblock()
         if not is_open("stdout"):
             sys.stdout = sys.__stdout__ = streams.out = writer(1)
         if not is_open("stderr"):
@@ -624,6 +641,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             leave_child(records)
         if saved:
             leave_env(saved)
+        unblock()
         flush(BaseException)
         if streams.fed:
             open_stdin(None)
@@ -645,6 +663,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     setsignal(SIGINT, ignore_interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [SIGINT])  # one that came during the start
     setsignal(signal.SIGURG, wake)
+    pipe_out, pipe_err = identity(spare_out), identity(spare_err)
     sys.stdout = sys.__stdout__ = streams.out = writer(1)
     sys.stderr = sys.__stderr__ = streams.err = writer(2)
     open_stdin(None)
