@@ -22,5 +22,6 @@ extern const char driver_pip_front[];
 extern const char driver_node[];
 extern const char driver_node_cells[];
 extern const char driver_node_display[];
+extern const char driver_node_streams[];
 
 #endif

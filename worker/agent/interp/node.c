@@ -35,7 +35,7 @@
 #define REQUEST_FD 3 /* in drivers/node.js, too */
 #define REPORT_FD  4
 #define SOURCE_FD  5 /* named in the loader */
-#define INPUT_FD   6 /* in drivers/node.js, too */
+#define INPUT_FD   6 /* in drivers/node_streams.js */
 
 #define HEAD_BYTES 17 /* of a packed request */
 #define KIND_SYNC  3  /* in the place of stdin: no code, only a report; in drivers/node.js, too */
@@ -68,6 +68,8 @@ static int offer_node_source(struct interp *i, struct err *err)
         driver_node_cells,
         ", ",
         driver_node_display,
+        "(require), ",
+        driver_node_streams,
         "(require)); })",
     };
     int rc = spawn_memory_file(i->spawn, "driver", &i->script_fd, err);

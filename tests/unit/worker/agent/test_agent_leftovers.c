@@ -149,14 +149,30 @@ static void output_that_found_its_pipe_nonblocking_arrives_with_its_run(void **s
 
 static void streams_that_code_puts_something_in_place_of_come_back(void **state)
 {
+    static const struct {
+        const char *language, *leave, *write;
+    } all[] = {
+        {"python",
+         "import os, sys\nlog = os.open('log', os.O_CREAT | os.O_WRONLY)\n"
+         "os.dup2(log, 1); os.dup2(log, 2)\nNone",
+         "print('out'); print('err', file=sys.stderr)"},
+        {"javascript",
+         "for (const n of [1, 2]) { fs.closeSync(n); fs.openSync('/proc/self/mounts'); }",
+         "console.log('out'); console.error('err')"},
+        {"javascript", "fs.closeSync(1); fs.closeSync(2)",
+         "console.log('out'); console.error('err')"},
+        {"bash", "exec >log 2>&1", "echo out; echo err >&2"},
+    };
     struct fixture *f = fixture_of(state);
-    assert_status(run(f, "python",
-                      "import os, sys\nlog = os.open('log', os.O_CREAT | os.O_WRONLY)\n"
-                      "os.dup2(log, 1); os.dup2(log, 2)\nNone"),
-                  OP_STATUS_OK);
-    struct agent_result *r = run(f, "python", "print('out'); print('err', file=sys.stderr)");
-    assert_string_equal(r->out, "out\n");
-    assert_string_equal(r->err, "err\n");
+    run(f, "javascript", "var fs = require('fs')");
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        assert_status(run(f, all[i].language, all[i].leave), OP_STATUS_OK);
+        struct agent_result *r = run(f, all[i].language, all[i].write);
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->out, "out\n");
+        assert_string_equal(r->err, "err\n");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+    }
 }
 
 static void stdin_that_code_closes_comes_back(void **state)

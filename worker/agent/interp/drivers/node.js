@@ -20,14 +20,13 @@
 // guarded, acts on it. Node's own work on its timer lists is not guarded either, because a list
 // whose processing was terminated would block all timers.
 
-(function (require, rewrite, showing) {
+(function (require, rewrite, showing, streams) {
     'use strict';
 
     const fs = require('fs');
     const Module = require('module');
     const net = require('net');
     const path = require('path');
-    const { Writable } = require('stream');
     const url = require('url');
     const util = require('util');
     const vm = require('vm');
@@ -37,7 +36,6 @@
     const PACKAGES = path.join(ALL_PACKAGES || '/packages', 'node');
     const REQUESTS = 3;
     const REPORTS = 4;
-    const PIPE = '/proc/self/fd/6'; // stdin that stays open
     const HEAD = 13; // bytes of a request between its length and its fields
     const OPEN = 2; // kind of a request whose stdin stays open
     const SYNC = 3; // kind of one without code, which only asks for an answer
@@ -45,9 +43,9 @@
     const LOOK_MS = 2;
     const RESULT_MAX = 256 << 10;
     const NAME_MAX = 4096;
-    const ENDED = 70; // exit code when the driver cannot go on
     const { inspect } = util;
-    const { closeSync, existsSync, fstatSync, openSync, writeSync } = fs;
+    const { existsSync } = fs;
+    const { ENDED, writeAll } = streams;
     const { setImmediate, Promise, Symbol } = globalThis;
     const stringify = JSON.stringify;
     const byteLength = Buffer.byteLength;
@@ -95,19 +93,6 @@
         return Buffer.concat([data.subarray(0, end), Buffer.from(note)]);
     }
 
-    // All who have a pipe share its flags: a program that makes it non-blocking for itself does so
-    // for us.
-    function writeAll(fd, data) {
-        for (let rest = data; rest.length > 0;) {
-            try {
-                rest = rest.subarray(writeSync(fd, rest));
-            } catch (error) {
-                if (error.code !== 'EAGAIN') throw error;
-                Atomics.wait(still, 0, 0, LOOK_MS);
-            }
-        }
-    }
-
     function send(records) {
         const parts = [];
         for (const [kind, body] of records) {
@@ -121,124 +106,9 @@
         }
     }
 
-    // ---- streams --------------------------------------------------------------------------------
-
-    // Node's own streams write to pipes from the event loop, which a busy run does not enter, and
-    // an interrupted write corrupts their state for good. This class writes at once and keeps no
-    // state.
-    class Output extends Writable {
-        constructor(fd) {
-            super();
-            this.fd = fd;
-            this._type = 'pipe';
-        }
-
-        write(chunk, encoding, done) {
-            const data = typeof chunk === 'string' ? Buffer.from(chunk, typeof encoding === 'string' ? encoding : 'utf8') : chunk;
-            if (!(data instanceof Uint8Array)) throw new TypeError(`cannot write ${inspect(chunk)}: neither text nor bytes`);
-            try {
-                writeAll(this.fd, data);
-            } catch (error) {
-                if (error.code === 'EBADF') process.reallyExit(ENDED);
-                throw error;
-            }
-            const then = typeof encoding === 'function' ? encoding : done;
-            if (typeof then === 'function') process.nextTick(then);
-            return true;
-        }
-
-        // Does not close: the next run uses the stream, too.
-        end(chunk, encoding, done) {
-            const then = [chunk, encoding, done].find((x) => typeof x === 'function');
-            if (chunk !== undefined && chunk !== null && typeof chunk !== 'function') this.write(chunk, encoding);
-            if (then) process.nextTick(then);
-            return this;
-        }
-
-        destroy() {
-            return this;
-        }
-    }
-
     function own(target, key, value) {
         Object.defineProperty(target, key, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
     }
-
-    function stream(name, value) {
-        Object.defineProperty(process, name, {
-            get: () => value,
-            set: (other) => { value = other; },
-            configurable: true,
-            enumerable: true,
-        });
-    }
-
-    let input; // stdin of the current run
-
-    function freshInput() {
-        input?.destroy();
-        input = undefined;
-    }
-
-    // Node has no call for the flags of a descriptor, but its handles for pipes have.
-    const handles = [];
-
-    function openHandles() {
-        const { Pipe, constants } = internalBinding('pipe_wrap');
-        for (const fd of [1, 2]) {
-            const handle = new Pipe(constants.SOCKET);
-            handle.open(fd);
-            handles.push(handle);
-        }
-    }
-
-    function unblock() {
-        for (const handle of handles) handle.setBlocking(true);
-    }
-
-    const kept = fs.openSync('/proc/self/fd/0');
-    const memory = `/proc/self/fd/${kept}`;
-    const { ino: memoryInode, dev: memoryDevice } = fs.fstatSync(kept);
-    let source = 0; // the descriptor of stdin
-    let piped = false; // it was replaced
-
-    // Not if code has closed it, or opened something else afterwards.
-    function isMemory() {
-        try {
-            const { ino, dev } = fstatSync(source);
-            return ino === memoryInode && dev === memoryDevice;
-        } catch {
-            return false;
-        }
-    }
-
-    // What is opened next gets the number 0, unless a thread of earlier code is quicker. The agent
-    // cannot rewind what was opened here, so that is done for each run from then on.
-    function chooseInput(open) {
-        if (!open && !piped && isMemory()) return;
-        piped = true;
-        try {
-            closeSync(source);
-        } catch {
-            // code has done so
-        }
-        source = openSync(open ? PIPE : memory);
-    }
-
-    // Descriptor 0 is a file into which the agent writes each run's stdin, and which it rewinds, or
-    // the pipe.
-    Object.defineProperty(process, 'stdin', {
-        get() {
-            if (input === undefined) {
-                input = new fs.ReadStream(null, { fd: source, autoClose: false });
-                input.on('error', () => {});
-            }
-            return input;
-        },
-        set(other) { input = other; },
-        configurable: true,
-        enumerable: true,
-    });
 
     // ---- interrupts -----------------------------------------------------------------------------
 
@@ -713,7 +583,7 @@
             else process.env[key] = value;
         }
         process.exitCode = undefined;
-        freshInput();
+        streams.end();
         run = null;
         send([...records, ['D', String(number)]]);
     }
@@ -767,8 +637,7 @@
         const [code, ...words] = fields;
         run = { number, cell: ++cells, state: 'busy', env: enterEnvironment(words.slice(counts[0])) };
         process.argv = ['node', '', ...words.slice(0, counts[0])];
-        unblock();
-        chooseInput(data[4] === OPEN);
+        streams.begin(data[4] === OPEN);
         showing.begin(number);
         preload(code);
         if (takePending() || missed) {
@@ -809,14 +678,8 @@
         socket.on('close', () => process.reallyExit(0));
     }
 
-    try {
-        openHandles();
-    } catch {
-        // not in this node: flags stay as they are
-    }
     process.exit = exit;
-    stream('stdout', new Output(1));
-    stream('stderr', new Output(2));
+    streams.install(internalBinding);
     process.on('uncaughtException', (error) => complain('Uncaught', error));
     process.on('unhandledRejection', (error) => complain('Uncaught (in promise)', error));
     own(globalThis, 'display', showing.display);
