@@ -209,6 +209,35 @@ static void stdin_that_code_closes_comes_back(void **state)
     }
 }
 
+/* ---- what is shown between two runs ---------------------------------------------------------- */
+
+/* It belongs to the next run, whose own follows it. */
+static void what_a_timer_shows_between_two_runs_ends_no_interpreter(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    assert_status(run(f, "javascript",
+                      "display('first'); display('second');\n"
+                      "function later() {\n"
+                      "    if (!fs.existsSync('ended')) return setTimeout(later, 5);\n"
+                      "    for (let i = 0; i < 100; i++) display('between');\n"
+                      "    fs.unlinkSync('ended');\n"
+                      "}\n"
+                      "later(); 0"),
+                  OP_STATUS_OK);
+    assert_status(run(f, "bash", "touch ended; while test -e ended; do sleep 0.01; done"),
+                  OP_STATUS_OK);
+    struct agent_result *r =
+        run(f, "javascript", "for (let i = 0; i < 100; i++) display('in the run'); 'end'");
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->result, "'end'");
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+    assert_int_equal(r->display_count, LIMIT_DISPLAYS);
+    assert_contains(r->err, "the rest of this run is left out");
+    r = run(f, "javascript", "display('once')");
+    assert_status(r, OP_STATUS_OK);
+    assert_int_equal(r->display_count, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +248,7 @@ int main(void)
         cmocka_unit_test(output_that_found_its_pipe_nonblocking_arrives_with_its_run),
         cmocka_unit_test(streams_that_code_puts_something_in_place_of_come_back),
         cmocka_unit_test(stdin_that_code_closes_comes_back),
+        cmocka_unit_test(what_a_timer_shows_between_two_runs_ends_no_interpreter),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

@@ -586,6 +586,7 @@
         streams.end();
         run = null;
         send([...records, ['D', String(number)]]);
+        showing.reported();
     }
 
     function exit(code = process.exitCode) {

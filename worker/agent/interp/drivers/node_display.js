@@ -113,9 +113,10 @@
         connect(to) { wire = to; },
         begin() {
             run++;
-            number = shown = 0;
             told = false;
         },
+        // What is shown between two runs belongs to the next, and is counted with it.
+        reported() { number = shown = 0; },
         last(value) {
             const bundle = bundleOf(value);
             if (bundle && typeof bundle.then !== 'function') storeAll(bundle);
