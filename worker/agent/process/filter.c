@@ -271,13 +271,25 @@ static void build_filter(struct bpf_program *p, bool tracing, unsigned for_netli
 }
 
 /* -1 if the kernel knows no listeners, or a filter of the container refuses to make one. */
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+
 static int install_with_listener(bool tracing)
 {
     struct bpf_program program;
     build_filter(&program, tracing, SECCOMP_RET_USER_NOTIF);
     struct sock_fprog wanted = {.len = program.len, .filter = program.code};
-    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
-                        &wanted);
+    /* whose request is received is not woken up by signals before the answer, from Linux 5.19 on */
+    const unsigned long flags[] = {
+        SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+        SECCOMP_FILTER_FLAG_NEW_LISTENER,
+    };
+    int fd = -1;
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) && fd < 0; i++) {
+        fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags[i], &wanted);
+    }
+    return fd;
 }
 
 int filter_install(bool tracing, int *ret_listener, struct err *err)

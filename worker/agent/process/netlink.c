@@ -21,6 +21,11 @@
  * a millisecond, and is refused then. Meanwhile the keeper does all else that it has to do. A
  * request is received only when it can be answered: receiving does not block then, even if who
  * asked has gone.
+ *
+ * A signal ends a call that waits for us, and the program asks again. If it came between the socket
+ * and the answer, the program would have a socket that it does not know of. So both are one step
+ * where the kernel can do that (Linux 5.14), and a received request is not ended by signals where
+ * it can do that (5.19, filter.c). Before, such a socket remains until the program ends.
  */
 #include "worker/agent/process/netlink.h"
 
@@ -42,6 +47,10 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/syscalls.h"
+
+#ifndef SECCOMP_ADDFD_FLAG_SEND
+#define SECCOMP_ADDFD_FLAG_SEND (1u << 1)
+#endif
 
 #define SOCKETS_MOST  64
 #define SOCKETS_LEAST 8 /* however large their buffers are */
@@ -135,8 +144,9 @@ unsigned netlink_count(void)
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
-/* Makes a socket in the program that asks. Returns its number there, or -errno. */
-static int make_netlink(int listener_fd, const struct seccomp_notif *asked)
+/* Makes a socket in the program that asks. Returns its number there, or -errno. *ret_answered: that
+ * was the answer as well. */
+static int make_netlink(int listener_fd, const struct seccomp_notif *asked, bool *ret_answered)
 {
     int type = (int)asked->data.args[1];
     CLEANUP_FD int fd = socket(AF_NETLINK, type, NETLINK_ROUTE);
@@ -145,10 +155,16 @@ static int make_netlink(int listener_fd, const struct seccomp_notif *asked)
     }
     struct seccomp_notif_addfd given = {
         .id = asked->id,
+        .flags = SECCOMP_ADDFD_FLAG_SEND,
         .srcfd = (uint32_t)fd,
         .newfd_flags = (type & SOCK_CLOEXEC) != 0 ? O_CLOEXEC : 0,
     };
     int number = ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &given);
+    *ret_answered = number >= 0;
+    if (number < 0 && errno == EINVAL) { /* Linux before 5.14 */
+        given.flags = 0;
+        number = ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &given);
+    }
     return number < 0 ? -errno : number;
 }
 
@@ -165,7 +181,11 @@ static void answer_request(const struct netlink *n, bool refuse)
     if (ioctl(n->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0) {
         return; /* who asked has gone */
     }
-    int made = refuse ? -EMFILE : make_netlink(n->listener_fd, &asked.notif);
+    bool answered = false;
+    int made = refuse ? -EMFILE : make_netlink(n->listener_fd, &asked.notif, &answered);
+    if (answered || made == -ENOENT) {
+        return; /* or who asked has gone */
+    }
     answer.resp.id = asked.notif.id;
     answer.resp.val = made < 0 ? 0 : made;
     answer.resp.error = made < 0 ? made : 0;

@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
@@ -24,6 +25,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +36,8 @@
 #define INSTALL_FAILED 250
 #define NO_NETWORK     251
 #define NETLINK_MOST   2
+#define MANY_SOCKETS   4000
+#define TICK_US        200
 
 /* Makes one call with up to three arguments in a child; returns 0 or its errno. */
 static int tried(bool tracing, long number, long a, long b, long c)
@@ -195,17 +200,23 @@ static int open_netlink(int flags)
     return fd < 0 ? -errno : fd;
 }
 
-/* A program, whose keeper is at the other end. Returns the number of the step that failed. */
-static int use_netlink(int keeper_fd)
+/* Becomes a program whose keeper is at the other end. */
+static bool is_kept(int keeper_fd)
 {
     struct err err = ERR_INIT;
     int listener = -1;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_install(true, &listener, &err) < 0 ||
         listener < 0 || netlink_hand_over(keeper_fd, listener, &err) < 0) {
-        return INSTALL_FAILED;
+        return false;
     }
     close(listener);
     close(keeper_fd);
+    return true;
+}
+
+/* What a program does returns the number of the step that failed. */
+static int use_netlink(void)
+{
     int first = open_netlink(0);
     int second = open_netlink(SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (first < 0 || fcntl(first, F_GETFD) != 0 || (fcntl(first, F_GETFL) & O_NONBLOCK) != 0) {
@@ -230,8 +241,48 @@ static int use_netlink(int keeper_fd)
     return socket(AF_NETLINK, SOCK_STREAM, NETLINK_ROUTE) < 0 && errno == ESOCKTNOSUPPORT ? 0 : 6;
 }
 
+static volatile sig_atomic_t alarms;
+
+static void on_alarm(int sig)
+{
+    (void)sig;
+    alarms++;
+}
+
+static int count_files(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0;
+    }
+    return count;
+}
+
+/* Some signals come while the keeper makes the socket. */
+static int use_netlink_under_signals(void)
+{
+    const struct itimerval often = {{.tv_usec = TICK_US}, {.tv_usec = TICK_US}};
+    const struct itimerval never = {{0}, {0}};
+    struct sigaction action = {.sa_handler = on_alarm};
+    int before = count_files();
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int made = 0; made < MANY_SOCKETS;) {
+        int fd = open_netlink(0);
+        if (fd < 0 && fd != -EINTR) {
+            return 1;
+        }
+        made += fd >= 0;
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    return alarms == 0 ? 2 : count_files() == before ? 0 : 3;
+}
+
 /* In a network of its own, since the kernel counts for one. */
-static int keep_netlink(void)
+static int keep_netlink(int (*use)(void))
 {
     int ends[2];
     if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0) {
@@ -242,7 +293,7 @@ static int keep_netlink(void)
     }
     pid_t pid = fork();
     if (pid == 0) {
-        _exit(use_netlink(ends[1]));
+        _exit(is_kept(ends[1]) ? use() : INSTALL_FAILED);
     }
     close(ends[1]);
     struct netlink n = {.listener_fd = -1};
@@ -260,9 +311,8 @@ static int keep_netlink(void)
                                                                 : INSTALL_FAILED;
 }
 
-static void sockets_of_netlink_are_made_by_the_keeper_and_counted(void **state)
+static void must_use_netlink(int (*use)(void))
 {
-    (void)state;
     int status;
     if (!netlink_is_bounded()) {
         skip();
@@ -270,7 +320,7 @@ static void sockets_of_netlink_are_made_by_the_keeper_and_counted(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        _exit(keep_netlink());
+        _exit(keep_netlink(use));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -278,6 +328,26 @@ static void sockets_of_netlink_are_made_by_the_keeper_and_counted(void **state)
         skip();
     }
     assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void sockets_of_netlink_are_made_by_the_keeper_and_counted(void **state)
+{
+    (void)state;
+    must_use_netlink(use_netlink);
+}
+
+static void a_signal_while_a_socket_is_made_leaves_none_behind(void **state)
+{
+    (void)state;
+    struct utsname kernel;
+    unsigned major = 0;
+    unsigned minor = 0;
+    assert_int_equal(uname(&kernel), 0);
+    assert_int_equal(sscanf(kernel.release, "%u.%u", &major, &minor), 2);
+    if (major < 5 || (major == 5 && minor < 14)) {
+        skip(); /* socket and answer are two steps there */
+    }
+    must_use_netlink(use_netlink_under_signals);
 }
 
 /* A success without effect, for those who want no core files. */
@@ -315,6 +385,7 @@ int main(void)
         cmocka_unit_test(requests_to_devices_are_the_usual_ones),
         cmocka_unit_test(nothing_is_attached_to_sockets),
         cmocka_unit_test(sockets_of_netlink_are_made_by_the_keeper_and_counted),
+        cmocka_unit_test(a_signal_while_a_socket_is_made_leaves_none_behind),
         cmocka_unit_test(the_limit_of_core_files_stays),
         cmocka_unit_test(tracing_is_a_choice),
     };
