@@ -10,7 +10,7 @@
 
 struct config;
 
-#define ONESHOT_PROBE_MS 20000
+#define ONESHOT_PROBE_MS 90000 /* a trial on a busy machine takes up to 60 s, and its removal */
 #define ONESHOT_SWEEP_MS 20000
 
 /* The target of a PROBE or SWEEP; "" or none where unknown. */

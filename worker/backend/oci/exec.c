@@ -6,6 +6,9 @@
  * Only the last bytes of each stream are kept, because a failing runtime says why at the end, and
  * its output must not use up memory. The command has its own session, so that Ctrl-C at a terminal
  * cannot interrupt a clean-up, and a small environment.
+ *
+ * A command that is to be judged by how long it takes has a deadline in time of its own: on a busy
+ * machine it may wait for a CPU for most of the time. So it is looked at from time to time.
  */
 #include "worker/backend/oci/exec.h"
 
@@ -19,11 +22,13 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/kernel/waited.h"
 #include "common/log.h"
 
 #define DRAIN_MAX  (256u << 10) /* bytes still taken from a pipe at exit */
 #define LINGER_MAX (64u << 10)  /* bytes of a container's stderr that are logged */
 #define PASSED_FD  3
+#define LOOK_MS    250 /* between two looks whether a command waits; most end before the first */
 #define STREAMS    2
 
 #define SYSTEM_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -50,7 +55,9 @@ struct oci_exec {
     bool linger_wanted;
     int handles; /* not closed yet */
     int spawn_error;
-    bool timed_out;
+    bool timed_out, was_busy;
+    uint64_t deadline_ms, most_ms, began_ms;
+    struct waited waited; /* with most_ms only */
     size_t lingered;
     oci_exec_fn fn;
     void *arg;
@@ -140,6 +147,16 @@ static void drain(struct stream *s)
     }
 }
 
+/* Nothing can be seen of a command that has ended, which is rarely long ago. */
+static uint64_t count_time(struct oci_exec *x)
+{
+    if (x->running) {
+        return waited_look(&x->waited, uv_now(x->deadline.loop), LOOK_MS);
+    }
+    uint64_t rest_ms = uv_now(x->deadline.loop) - x->waited.looked_ms;
+    return x->waited.counted_ms + (rest_ms < LOOK_MS ? rest_ms : LOOK_MS);
+}
+
 static void finish_exec(struct oci_exec *x, int exit_code, int sig)
 {
     if (x->dropped) {
@@ -153,6 +170,8 @@ static void finish_exec(struct oci_exec *x, int exit_code, int sig)
         .exit_code = exit_code,
         .signal = sig,
         .timed_out = x->timed_out,
+        .was_busy = x->was_busy,
+        .counted_ms = x->most_ms > 0 ? count_time(x) : 0,
         .spawn_error = x->spawn_error,
         .out = view_bytes(x->streams[0].tail.text, x->streams[0].tail.len),
         .err = view_bytes(x->streams[1].tail.text, x->streams[1].tail.len),
@@ -185,7 +204,14 @@ static void on_exec_deadline(uv_timer_t *timer)
     if (x->spawn_error != 0) {
         finish_exec(x, -1, 0);
     } else if (x->running) {
+        uint64_t passed_ms = uv_now(timer->loop) - x->began_ms;
+        bool late = x->most_ms == 0 || count_time(x) >= x->deadline_ms;
+        if (!late && passed_ms < x->most_ms) {
+            uv_timer_start(timer, on_exec_deadline, LOOK_MS, 0);
+            return;
+        }
         x->timed_out = true;
+        x->was_busy = !late;
         uv_process_kill(&x->process, SIGKILL);
     }
 }
@@ -283,6 +309,8 @@ struct oci_exec *oci_exec_start(struct tasks *tasks, const struct oci_exec_optio
     x->fn = fn;
     x->arg = arg;
     x->linger_wanted = options->linger;
+    x->deadline_ms = options->deadline_ms;
+    x->most_ms = options->most_ms;
     task_enter(tasks, &x->task, exec_drop);
     uv_timer_init(tasks->loop, &x->deadline);
     x->deadline.data = x;
@@ -303,7 +331,14 @@ struct oci_exec *oci_exec_start(struct tasks *tasks, const struct oci_exec_optio
         return x;
     }
     x->running = true;
-    uv_timer_start(&x->deadline, on_exec_deadline, options->deadline_ms, 0);
+    uint64_t first_ms = options->deadline_ms;
+    if (x->most_ms > 0) {
+        uv_update_time(tasks->loop); /* starting a process takes long on a busy machine */
+        x->began_ms = uv_now(tasks->loop);
+        waited_begin(&x->waited, "", uv_process_get_pid(&x->process), true, x->began_ms);
+        first_ms = first_ms < LOOK_MS ? first_ms : LOOK_MS;
+    }
+    uv_timer_start(&x->deadline, on_exec_deadline, first_ms, 0);
     for (int i = 0; i < STREAMS; i++) {
         uv_read_start((uv_stream_t *)&x->streams[i].pipe, on_exec_alloc, on_exec_read);
     }

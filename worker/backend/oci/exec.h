@@ -22,13 +22,18 @@ struct oci_exec_options {
     size_t pass_count;       /* at most OCI_EXEC_FDS_MAX */
     int stdio_fd;            /* becomes its stdin and stdout; 0: none, and its stdout is kept */
     uint64_t deadline_ms;    /* then it is killed */
-    bool linger;             /* after success, log the container's stderr up to a limit */
+    uint64_t most_ms; /* not 0: the deadline counts only time in which the command and its children
+                       * waited for no CPU and no disk (waited.h), and this is the limit in any
+                       * case */
+    bool linger;      /* after success, log the container's stderr up to a limit */
 };
 
 struct oci_exec_result {
     int exit_code; /* -1 if it did not exit by itself */
     int signal;    /* that ended it, else 0 */
     bool timed_out;
+    bool was_busy;        /* … by most_ms, so it has mostly waited for a CPU or a disk */
+    uint64_t counted_ms;  /* that counted for the deadline; with most_ms only */
     int spawn_error;      /* errno if it could not even be started, else 0 */
     struct view out, err; /* borrowed during the callback */
 };

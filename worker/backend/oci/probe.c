@@ -15,7 +15,9 @@
  * which.
  *
  * A trial that times out ends the probe without trying weaker modes: on an overloaded host that
- * would silently give up isolation which a later probe would find.
+ * would silently give up isolation which a later probe would find. Time in which the trial waited
+ * for a CPU or a disk does not count (waited.h), so a busy host is not taken for one without a
+ * runtime; the whole probe has a limit by the clock as well.
  */
 #include "worker/backend/oci/probe.h"
 
@@ -45,9 +47,10 @@
 #include "worker/backend/spec_copy.h"
 
 #define VERSION_MS 2000
-#define TRY_MS     4000 /* one container; usually 30 to 80 ms */
-#define KERNEL_MS  8000 /* the same by a relay: a kernel is started, too; usually 150 ms */
-#define TOTAL_MS   8000
+#define TRY_MS     4000  /* one container; usually 30 to 80 ms */
+#define KERNEL_MS  8000  /* the same by a relay: a kernel is started, too; usually 150 ms */
+#define TOTAL_MS   8000  /* of all of them; then no weaker mode is tried */
+#define MOST_MS    60000 /* by the clock, whatever was waited for; the supervisor waits longer */
 #define REASON_MAX 1024
 
 struct oci_probe {
@@ -67,11 +70,13 @@ struct oci_probe {
     struct oci_mode ladder[OCI_LADDER_MAX];
     size_t rung, rungs;
     uint64_t started_ms;
+    uint64_t counted_ms;              /* of all commands, see oci_exec_result */
     char words[OCI_WORDS_MAX];        /* why the last mode failed */
     char passed_words[OCI_WORDS_MAX]; /* why it failed with the socket handed down */
     char cgroup_words[OCI_WORDS_MAX]; /* why the last mode with cgroups failed */
     char reason[REASON_MAX];
     char hint[BACKEND_HINT_MAX];
+    bool installed; /* any runtime so far */
     bool usable, stop, left_behind;
     struct oci_exec *exec;
     struct oci_end *end;
@@ -278,10 +283,18 @@ static void take_told(struct oci_probe *p, struct view out)
     p->counted = is_told(out, TRIAL_COUNTED);
 }
 
+/* At least 1: with 0 a command would have no such limit. */
+static uint64_t most_left_ms(const struct oci_probe *p)
+{
+    uint64_t passed_ms = clock_ms() - p->started_ms;
+    return passed_ms < MOST_MS ? MOST_MS - passed_ms : 1;
+}
+
 static void on_tried(void *arg, const struct oci_exec_result *result)
 {
     struct oci_probe *p = arg;
     p->exec = NULL;
+    p->counted_ms += result->counted_ms;
     p->usable = result->exit_code == 0 && !p->stop;
     bool by_relay = p->relay;
     take_told(p, result->out);
@@ -294,7 +307,10 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
         return;
     }
     if (result->timed_out) {
-        give_up_oci_probe(p, "a trial container did not end in time");
+        snprintf(p->hint, sizeof(p->hint), "%s", result->was_busy ? OCI_HINT_BUSY : "");
+        give_up_oci_probe(p, result->was_busy ? "a trial container did not end in time: this "
+                                                "machine is too busy"
+                                              : "a trial container did not end in time");
         return;
     }
     if (result->spawn_error != 0) {
@@ -332,7 +348,7 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
         if (hint[0] != '\0') {
             memcpy(p->hint, hint, sizeof(p->hint));
         }
-    } else if (clock_ms() - p->started_ms > TOTAL_MS) {
+    } else if (p->counted_ms > TOTAL_MS || most_left_ms(p) == 1) {
         give_up_oci_probe(p, p->words);
         return;
     }
@@ -390,6 +406,7 @@ static void try_rung(struct oci_probe *p)
         .pass_fds = &listen_fd,
         .pass_count = mode->relay ? 0 : 1,
         .deadline_ms = mode->relay ? KERNEL_MS : TRY_MS,
+        .most_ms = most_left_ms(p),
     };
     p->exec = oci_exec_start(p->tasks, &options, on_tried, p);
     oci_shares_command_finish(&command);
@@ -414,8 +431,12 @@ static void on_version(void *arg, const struct oci_exec_result *result)
     p->crun = strncmp(p->version, "crun", 4) == 0 || strncmp(p->version, "krun", 4) == 0;
     p->gvisor = strncmp(p->version, "runsc", 5) == 0;
     p->flawed = oci_runtime_flaws(p->version, p->flaws);
+    p->counted_ms += result->counted_ms;
     if (p->stop) {
         clean_probe(p);
+    } else if (result->was_busy) {
+        snprintf(p->hint, sizeof(p->hint), "%s", OCI_HINT_BUSY);
+        give_up_oci_probe(p, "it did not answer to --version: this machine is too busy");
     } else if (result->exit_code != 0) {
         char why[OCI_WORDS_MAX];
         oci_runtime_words(result->err, why);
@@ -450,16 +471,18 @@ static void next_runtime(struct oci_probe *p)
     struct err err;
     if (oci_runtime_find(name, &p->runtime, &err) < 0) {
         add_reason(p, name, "not installed");
-        if (p->hint[0] == '\0') {
+        if (!p->installed && p->hint[0] == '\0') {
             snprintf(p->hint, sizeof(p->hint), "%s", OCI_HINT_INSTALL);
         }
         next_runtime(p);
         return;
     }
+    p->installed = true;
     const char *argv[] = {p->runtime, "--version", NULL};
     struct oci_exec_options options = {
         .argv = argv,
         .deadline_ms = VERSION_MS,
+        .most_ms = most_left_ms(p),
     };
     p->exec = oci_exec_start(p->tasks, &options, on_version, p);
 }

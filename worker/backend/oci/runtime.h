@@ -50,6 +50,9 @@ bool oci_runtime_flaws(const char *version, char out[OCI_WORDS_MAX]);
 #define OCI_HINT_INSTALL                                                                           \
     "install an OCI runtime: apt install runc (or crun); or name one with --runtime"
 
+/* For one that has no time for a trial. */
+#define OCI_HINT_BUSY "try again when this machine is less busy"
+
 /* For a full disk. */
 #define OCI_HINT_SPACE "free some disk space where the runtime directory is"
 

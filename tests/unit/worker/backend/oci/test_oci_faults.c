@@ -162,6 +162,41 @@ static void a_probe_walks_down_to_what_works(void **state)
     nothing_is_left(s);
 }
 
+/* Who waits for the end of a vfork() waits for a disk, as far as the kernel tells. */
+static int wait_for_disk(const char *seconds)
+{
+    if (vfork() == 0) {
+        sleep((unsigned)strtoul(seconds, NULL, 10));
+        _exit(0);
+    }
+    return 0;
+}
+
+static void a_trial_that_waits_for_the_machine_has_time(void **state)
+{
+    struct stage *s = *state;
+    char self[PATH_MAX] = "", body[PATH_MAX + 128];
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    /* longer than a trial may take by itself */
+    snprintf(body, sizeof(body), "[ $cmd = run ] && exec '%s' wait-for-disk 6; exit 0", self);
+    play(s, body);
+    lab_probe(&s->lab);
+    assert_string_equal(s->lab.reason, "");
+    assert_true(s->lab.usable);
+    nothing_is_left(s);
+}
+
+static void a_trial_that_sleeps_ends_in_time_and_nothing_is_to_be_installed(void **state)
+{
+    struct stage *s = *state;
+    play(s, "[ $cmd = delete ] && { rm -rf $root/$id; exit 0; }\nexec sleep 3600");
+    lab_probe(&s->lab);
+    assert_false(s->lab.usable);
+    assert_non_null(strstr(s->lab.reason, "did not end in time"));
+    assert_string_equal(s->lab.hint, "");
+    nothing_is_left(s);
+}
+
 static void strict_refuses_what_is_not_applied(void **state)
 {
     struct stage *s = *state;
@@ -426,8 +461,11 @@ static void bad_specs_are_refused(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "wait-for-disk") == 0) {
+        return wait_for_disk(argv[2]);
+    }
     const struct CMUnitTest tests[] = {
         TEST(a_mount_that_a_killed_runtime_left_is_undone), /* first, because it may be left out */
         TEST(a_refusal_is_told_in_the_runtimes_words),
@@ -436,6 +474,8 @@ int main(void)
         TEST(an_absent_runtime_says_what_to_install),
         TEST(a_probe_tells_why_and_leaves_nothing),
         TEST(a_probe_walks_down_to_what_works),
+        TEST(a_trial_that_waits_for_the_machine_has_time),
+        TEST(a_trial_that_sleeps_ends_in_time_and_nothing_is_to_be_installed),
         TEST(strict_refuses_what_is_not_applied),
         TEST(what_the_start_shows_to_be_missing_is_told_once_and_nothing_for_strict),
         TEST(destroy_cuts_a_creation_short),
