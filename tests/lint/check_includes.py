@@ -17,7 +17,7 @@ ROOMS = {
     "common": "",
     "common/kernel": "common",
     "common/net": "common",
-    "common/io": "common",
+    "common/io": "common common/kernel",
     "proto": "common",
     "worker/agent/process": BELOW,
     "worker/agent/link": BELOW + " worker/agent/process",
@@ -43,7 +43,7 @@ ROOMS = {
     "supervisor/languages": BELOW + " common/io",
     # the fleet knows nothing of calls, of tools, of MCP
     "supervisor/fleet/host": BELOW + " common/io supervisor/base",
-    "supervisor/fleet/workers": BELOW + " common/io supervisor/base supervisor/fleet/host",
+    "supervisor/fleet/workers": BELOW + " common/kernel common/io supervisor/base supervisor/fleet/host",
     "supervisor/fleet/state": BELOW + " common/io supervisor/base supervisor/fleet/host supervisor/fleet/workers",
     "supervisor/fleet/engine": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/workers supervisor/fleet/state",
     "supervisor/fleet/sandbox": BELOW + " supervisor/base supervisor/fleet/host supervisor/fleet/workers supervisor/fleet/state supervisor/fleet/engine supervisor/metrics",
@@ -119,7 +119,7 @@ LIBRARIES = {
 
 # single files with narrower or wider rights than their directory: (our own headers, libraries)
 DEMO = (r"supervisor/cli/demo\w*\.h|supervisor/base/result_form\.h|(common|common/io)/[^/]+\.h", JSON)
-IPC = (r"common/(io/)?[^/]+\.h", r"uv\.h|nng/.*")
+IPC = (r"common/(io/|kernel/)?[^/]+\.h", r"uv\.h|nng/.*")
 HTTP = (r"common/(io/)?[^/]+\.h|config\.h", LOOP)
 EXCEPTIONS = {
     "common/confine.c": (r"common/[^/]+\.h|checked\.h", r"(?!)"),

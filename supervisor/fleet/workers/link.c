@@ -42,6 +42,9 @@
 #include "proto/version.h"
 #include "supervisor/fleet/workers/link_internal.h"
 
+#define HELLO_LOOK_MS 250
+#define HELLO_MOST_MS 60000 /* to HELLO by the clock, with all that was waited for */
+
 #define EXIT_MS  100  /* from a closed socket to the exit */
 #define LAST_MS  2000 /* from the exit to the last replies, if the link does not go down */
 #define STOP_MS  2000 /* from SIGTERM to the exit; a worker needs less */
@@ -331,11 +334,22 @@ static void on_hello(void *arg, int rc, const struct msg *reply, const struct er
         return; /* on its way out already */
     }
     sm_move(&link->sm, LINK_READY);
+    uv_timer_stop(&link->patience);
     link->said_hello = true;
     link_start_heartbeat(link);
     log_debug("worker ready sandbox=%s pid=%d gen=%llu", link->sandbox, link->pid,
               (unsigned long long)link->generation);
     link->events.ready(link->arg);
+}
+
+/* A worker that waits for a CPU is not blamed for it. */
+static void on_hello_look(uv_timer_t *timer)
+{
+    struct worker_link *link = timer->data;
+    uint64_t limit_ms = link->adopted ? TIME_ADOPT_MS : TIME_HELLO_MS;
+    if (waited_look(&link->waited, uv_now(timer->loop), HELLO_LOOK_MS) >= limit_ms) {
+        worker_link_kill(link, "did not answer %s in time", msg_name(MSG_HELLO));
+    }
 }
 
 static int say_hello(struct worker_link *link, struct err *err)
@@ -346,8 +360,14 @@ static int say_hello(struct worker_link *link, struct err *err)
     m.hello.build = view_of(CLOISTER_VERSION);
     m.hello.sandbox = view_of(link->sandbox);
     m.hello.generation = link->generation;
-    return worker_link_ask(link, &m, link->adopted ? TIME_ADOPT_MS : TIME_HELLO_MS, on_hello, link,
-                           err);
+    int rc = worker_link_ask(link, &m, HELLO_MOST_MS, on_hello, link, err);
+    if (rc == 0) {
+        uv_update_time(link->host->loop); /* starting a process takes long on a busy machine */
+        link->began_ms = uv_now(link->host->loop);
+        waited_begin(&link->waited, "", link->pid, false, link->began_ms);
+        uv_timer_start(&link->patience, on_hello_look, HELLO_LOOK_MS, HELLO_LOOK_MS);
+    }
+    return rc;
 }
 
 static void closed_one(struct worker_link *link)

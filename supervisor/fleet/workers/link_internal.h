@@ -12,6 +12,7 @@
 
 #include "common/buf.h"
 #include "common/io/ipc.h"
+#include "common/kernel/waited.h"
 #include "common/sm.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/host.h"
@@ -66,6 +67,9 @@ struct worker_link {
     bool expendable;
     uint64_t heard_ms;
     uint64_t heartbeat_ms; /* when it last fired */
+    bool suspect;          /* it has been silent for some heartbeats */
+    uint64_t began_ms;
+    struct waited waited; /* until it says hello, and while it is suspect */
     uv_timer_t heartbeat;
     uv_timer_t patience; /* the time limit of the state */
     char reason[256];    /* of the death; "" while alive */

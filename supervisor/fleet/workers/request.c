@@ -7,13 +7,17 @@
  * A worker hangs if it answers nothing for TIME_SILENCE_MS. It is pinged once a second, but only
  * while a request is unanswered: nobody waits for an idle worker, and an idle sandbox must not wake
  * this process. If the timer itself is late, this process was stopped or suspended, and the worker
- * is not blamed.
+ * is not blamed. Nor is it for time in which it waits for a CPU or a disk (waited.h), which is
+ * looked at when it has been silent for a while, up to SILENCE_MOST_MS.
  */
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "proto/codec.h"
 #include "supervisor/fleet/workers/link_internal.h"
+
+#define SUSPECT_MS      (2 * TIME_HEARTBEAT_MS - TIME_HEARTBEAT_MS / 10)
+#define SILENCE_MOST_MS 30000 /* by the clock, with all that was waited for */
 
 /* ---- heartbeat ---- */
 
@@ -35,6 +39,24 @@ static void ping_worker(struct worker_link *link)
     }
 }
 
+/* Once a heartbeat. What it was silent before it became suspect counts in any case. */
+static bool is_silent(struct worker_link *link, uint64_t now_ms)
+{
+    uint64_t silent_ms = now_ms - link->heard_ms;
+    uint64_t counted_ms = 0;
+    if (silent_ms < SUSPECT_MS) {
+        link->suspect = false;
+    } else if (!link->suspect) {
+        link->suspect = true;
+        waited_begin(&link->waited, "", link->pid, false, now_ms);
+        link->waited.counted_ms = silent_ms;
+        counted_ms = silent_ms;
+    } else {
+        counted_ms = waited_look(&link->waited, now_ms, TIME_HEARTBEAT_MS);
+    }
+    return counted_ms >= TIME_SILENCE_MS - TIME_HEARTBEAT_MS / 10 || silent_ms >= SILENCE_MOST_MS;
+}
+
 static void on_heartbeat(uv_timer_t *timer)
 {
     struct worker_link *link = timer->data;
@@ -47,7 +69,7 @@ static void on_heartbeat(uv_timer_t *timer)
         link->heard_ms = now_ms;
     }
     link->heartbeat_ms = now_ms;
-    if (now_ms - link->heard_ms >= TIME_SILENCE_MS - TIME_HEARTBEAT_MS / 10) {
+    if (is_silent(link, now_ms)) {
         worker_link_kill(link, "no sign of life for %llu ms",
                          (unsigned long long)(now_ms - link->heard_ms));
         return;

@@ -442,6 +442,41 @@ static void a_worker_that_does_not_come_back_is_killed(void **state)
     assert_false(lab_process_lives(lab));
 }
 
+/* Who waits for the end of a vfork() waits for a disk, as far as the kernel tells. */
+static void a_worker_that_waits_for_the_machine_is_not_killed(void **state)
+{
+    struct lab *lab = *state;
+    int ready[2];
+    pid_t child = 0;
+    assert_int_equal(pipe(ready), 0);
+    lab->pid = fork();
+    if (lab->pid == 0) {
+        if (vfork() == 0) {
+            pid_t self = getpid();
+            (void)!write(ready[1], &self, sizeof(self));
+            pause();
+            _exit(0);
+        }
+        pause();
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &child, sizeof(child)), sizeof(child));
+    struct waited waited = {.waits = false};
+    while (!waited.waits) { /* the child runs before its parent waits */
+        waited_begin(&waited, "", lab->pid, false, 1);
+    }
+    lab_adopt(lab, STRANGER);
+    for (uint64_t end_ms = clock_ms() + 2 * TIME_ADOPT_MS; clock_ms() < end_ms;) {
+        lab_pass(lab, 50);
+    }
+    assert_int_equal(lab->dead, 0);
+    kill(child, SIGKILL);
+    lab_wait(lab, &lab->dead, 1);
+    assert_non_null(strstr(lab->reason, reason_text('t', true)));
+    close(ready[0]);
+    close(ready[1]);
+}
+
 static void hanging_worker(struct lab *lab, bool adopted)
 {
     lab_start(lab, "");
@@ -600,6 +635,7 @@ int main(int argc, char **argv)
         T(a_worker_that_has_ended_is_not_taken_over),
         T(the_end_of_a_worker_that_never_dialled_is_seen),
         T(a_worker_that_does_not_come_back_is_killed),
+        T(a_worker_that_waits_for_the_machine_is_not_killed),
         T(a_stopped_worker_is_found_by_its_silence),
         T(another_build_is_told_to_end),
         T(a_refusal_survives_the_one_who_refused),
