@@ -39,16 +39,18 @@
 #include "common/clock.h"
 #include "common/io/ipc_endpoint.h"
 #include "common/io/unix_link.h"
+#include "common/kernel/waited.h"
 
 #define RECONNECT_MIN_MS 10
 #define RECONNECT_MAX_MS 200
-#define REDIAL_MS        3000 /* after this time without a link the dialer is replaced */
-#define REDIAL_LOST_MS   1000 /* the same after a lost link: the next peer waits */
-#define SEEN_MS          250  /* a connection that is no link for so long is cut off */
-#define FLUSH_MS         500  /* limit for the peer to read the last answers */
-#define FLUSH_BLIND_MS   20   /* the same if the kernel cannot tell */
-#define ARRIVAL_MS       400  /* when closing without a link: limit for the next one */
-#define HANG_UP_MS       100  /* limit for nng to release a link; usually 0.1 ms */
+#define REDIAL_MS        3000  /* after this time without a link the dialer is replaced */
+#define REDIAL_LOST_MS   1000  /* the same after a lost link: the next peer waits */
+#define SEEN_MS          250   /* a connection that is no link for so long is cut off */
+#define SEEN_MOST_MS     10000 /* the same by the clock, if our threads get no CPU */
+#define FLUSH_MS         500   /* limit for the peer to read the last answers */
+#define FLUSH_BLIND_MS   20    /* the same if the kernel cannot tell */
+#define ARRIVAL_MS       400   /* when closing without a link: limit for the next one */
+#define HANG_UP_MS       100   /* limit for nng to release a link; usually 0.1 ms */
 
 /* What the timer for a new dialer has done about the connection that it has found. */
 enum attempt { ATTEMPT_UNSEEN, ATTEMPT_SEEN, ATTEMPT_CUT_OFF };
@@ -85,6 +87,8 @@ struct ipc_server {
     uv_mutex_t dialer_lock; /* makes sure that it is closed only once */
     bool had_link;
     enum attempt attempt;
+    uint64_t seen_ms;     /* since when it is ATTEMPT_SEEN */
+    struct waited waited; /* our own threads, since then */
     char url[IPC_URL_SIZE];
 
     /* Under the lock. */
@@ -266,6 +270,18 @@ static void on_server_aio(struct ipc_endpoint *ep, struct ipc_event *event)
 
 /* ---- link ----------------------------------------------------------------------------------- */
 
+static bool is_given_time(struct ipc_server *s, uint64_t now_ms)
+{
+    if (s->attempt == ATTEMPT_UNSEEN) {
+        s->attempt = ATTEMPT_SEEN;
+        s->seen_ms = now_ms;
+        waited_begin(&s->waited, "", getpid(), false, now_ms);
+        return true;
+    }
+    return s->attempt == ATTEMPT_SEEN && waited_look(&s->waited, now_ms, SEEN_MS) < SEEN_MS &&
+           now_ms - s->seen_ms < SEEN_MOST_MS;
+}
+
 static void on_redial(uv_timer_t *timer)
 {
     struct ipc_server *s = timer->data;
@@ -279,11 +295,11 @@ static void on_redial(uv_timer_t *timer)
         return;
     }
     /* A connection may have been made in this very moment, and a listener of nng 1.5 that it is cut
-     * off from before the handshake accepts no other. So it is given time first. Then its handshake
-     * is shut down. If a connection is still there after that, nng has lost track of it, and the
-     * dialer is replaced. */
-    if (s->attempt == ATTEMPT_UNSEEN && unread == 0) {
-        s->attempt = ATTEMPT_SEEN;
+     * off from before the handshake accepts no other. So it is given time first, in which nng's
+     * threads, which have to write our part, wait for no CPU. Then its handshake is shut down. If a
+     * connection is still there after that, nng has lost track of it, and the dialer is replaced.
+     */
+    if (unread == 0 && is_given_time(s, uv_now(timer->loop))) {
         uv_timer_start(timer, on_redial, SEEN_MS, uv_timer_get_repeat(timer));
         return;
     }

@@ -23,6 +23,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -65,14 +68,24 @@ static int number_of_entry(const struct dirent *entry)
     return str_to_u64(entry->d_name, 1, INT_MAX, &number, &err) == 0 ? (int)number : 0;
 }
 
+/* It runs while it looks. */
+static bool is_caller(int tid)
+{
+#ifdef __linux__
+    return syscall(SYS_gettid) == tid;
+#else
+    return tid == 0;
+#endif
+}
+
 static void add_thread(const char *tasks, int tid, struct sums *sums)
 {
     char path[PATH_MAX], text[128], state = '\0';
     int parent = 0;
     uint64_t ran = 0, delayed = 0;
     snprintf(path, sizeof(path), "%s/%d/stat", tasks, tid);
-    sums->waits =
-        (read_proc_stat(path, &state, &parent) && (state == 'R' || state == 'D')) || sums->waits;
+    bool known = !is_caller(tid) && read_proc_stat(path, &state, &parent);
+    sums->waits = sums->waits || (known && (state == 'R' || state == 'D'));
     snprintf(path, sizeof(path), "%s/%d/schedstat", tasks, tid);
     if (read_proc_text(path, text, sizeof(text)) &&
         sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &delayed) == 2) {

@@ -7,6 +7,8 @@
  * taken for a fault. Whoever waits also has a limit by the clock, because a disk may be gone for
  * good.
  *
+ * The calling thread is left out: it runs while it looks.
+ *
  * Thread: any. Reads small files of /proc: some dozens of microseconds, with `family` a few
  * milliseconds where there are hundreds of processes. Where there is no /proc all time counts but
  * our own lateness.

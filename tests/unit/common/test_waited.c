@@ -146,6 +146,14 @@ static void what_is_gone_or_nonsense_counts(void **state)
     assert_int_equal(waited_look(&w, 1250, LOOK_MS), 250);
 }
 
+static void who_looks_does_not_wait(void **state)
+{
+    struct waited w;
+    (void)state;
+    waited_begin(&w, "", getpid(), false, 1000);
+    assert_false(w.waits);
+}
+
 /* Who waits for the end of a vfork() is in state D. */
 static void the_kernel_tells_it_of_real_processes(void **state)
 {
@@ -192,6 +200,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(any_thread_and_with_family_any_descendant_is_enough, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_gone_or_nonsense_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_looks_does_not_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(the_kernel_tells_it_of_real_processes, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
