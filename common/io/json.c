@@ -1,7 +1,12 @@
 /*
  * Checks JSON before cJSON parses it. cJSON recurses as deep as the text is nested, stops at a NUL
- * byte, accepts invalid UTF-8, decodes \u0000 into the end of a C string, and uses 64 bytes for two
- * bytes of input in a list of digits. One pass over the text finds all five before parsing.
+ * byte, accepts invalid UTF-8, decodes \u0000 into the end of a C string, uses 64 bytes for two
+ * bytes of input in a list of digits, and fails at half a surrogate pair, as if it were no JSON.
+ * One pass over the text finds all six before parsing.
+ *
+ * Half a pair is what is left where a program cut a text of JavaScript or Python in the middle of a
+ * character. It is no character, and UTF-8 cannot hold it, so U+FFFD takes its place, which most
+ * decoders and every browser put there.
  *
  * cJSON reports a lack of memory as a fault of the text. So it allocates through a hook that notes
  * the difference. While it parses, every allocation may fail, because the text is from outside.
@@ -10,11 +15,13 @@
  */
 #include "common/io/json.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/str.h"
 
 #define VALUES_MAX  200000 /* limit of values in one text; tool arguments have dozens */
@@ -42,9 +49,76 @@ __attribute__((constructor)) static void set_hooks(void)
     cJSON_InitHooks(&hooks);
 }
 
-/* Checks depth, number of values and NUL escapes outside and inside of strings; cJSON checks the
+/* ---- escapes -------------------------------------------------------------------------------- */
+
+#define ESCAPE_LEN  6 /* of \uXXXX */
+#define NO_UNIT     UINT_MAX
+#define HALF_MENDED "\\ufffd"
+
+/* The UTF-16 unit of the escape \uXXXX that begins here; NO_UNIT if none does. */
+static unsigned escaped_unit(const char *text, size_t len, size_t at)
+{
+    if (len - at < ESCAPE_LEN || text[at] != '\\' || text[at + 1] != 'u') {
+        return NO_UNIT;
+    }
+    unsigned unit = 0;
+    for (size_t i = at + 2; i < at + ESCAPE_LEN; i++) {
+        int digit = str_hex_value(text[i]);
+        if (digit < 0) {
+            return NO_UNIT;
+        }
+        unit = unit << 4 | (unsigned)digit;
+    }
+    return unit;
+}
+
+static bool is_high(unsigned unit)
+{
+    return unit >= 0xd800 && unit <= 0xdbff;
+}
+
+static bool is_low(unsigned unit)
+{
+    return unit >= 0xdc00 && unit <= 0xdfff;
+}
+
+/* Length of the escape that begins with this backslash, where a pair of surrogates is one. Sets
+ * *ret_half if it is half a pair. */
+static size_t escape_len(const char *text, size_t len, size_t at, unsigned *ret_unit,
+                         bool *ret_half)
+{
+    unsigned unit = *ret_unit = escaped_unit(text, len, at);
+    bool pair = is_high(unit) && is_low(escaped_unit(text, len, at + ESCAPE_LEN));
+    *ret_half = is_low(unit) || (is_high(unit) && !pair);
+    return unit == NO_UNIT ? 2 : pair ? 2 * ESCAPE_LEN : ESCAPE_LEN;
+}
+
+/* Replaces halves of surrogate pairs, from the first one on; nothing becomes longer. There are no
+ * backslashes outside of strings, or the text is no JSON. */
+static void mend_halves(char *text, size_t len, size_t first)
+{
+    for (size_t i = first; i < len;) {
+        unsigned unit;
+        bool half = false;
+        size_t step = text[i] == '\\' ? escape_len(text, len, i, &unit, &half) : 1;
+        if (half) {
+            memcpy(text + i, HALF_MENDED, ESCAPE_LEN);
+        }
+        i += step;
+    }
+}
+
+/* ---- the pass before ------------------------------------------------------------------------- */
+
+struct scanned {
+    bool nul;       /* \u0000 occurs */
+    bool half;      /* half a surrogate pair occurs, */
+    size_t half_at; /* here for the first time */
+};
+
+/* Checks depth and number of values, and finds escapes that cJSON does not take; cJSON checks the
  * syntax. */
-static int scan(const char *text, size_t len, int max_depth, bool *ret_nul, struct err *err)
+static int scan(const char *text, size_t len, int max_depth, struct scanned *ret, struct err *err)
 {
     int depth = 0;
     int values = 1;
@@ -59,10 +133,15 @@ static int scan(const char *text, size_t len, int max_depth, bool *ret_nul, stru
             if (c == '"') {
                 in_string = false;
             } else if (c == '\\') {
-                if (i + 5 < len && memcmp(text + i + 1, "u0000", 5) == 0) {
-                    *ret_nul = true;
+                unsigned unit;
+                bool half;
+                size_t step = escape_len(text, len, i, &unit, &half);
+                ret->nul = ret->nul || unit == 0;
+                if (half && !ret->half) {
+                    ret->half = true;
+                    ret->half_at = i;
                 }
-                i++;
+                i += step - 1;
             }
         } else if (c == '"') {
             in_string = true;
@@ -77,6 +156,8 @@ static int scan(const char *text, size_t len, int max_depth, bool *ret_nul, stru
     }
     return 0;
 }
+
+/* ---- parsing -------------------------------------------------------------------------------- */
 
 int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJSON **ret,
                bool *ret_has_nul, struct err *err)
@@ -93,13 +174,23 @@ int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJ
     if (nul != NULL) {
         return err_set(err, ERR_INVALID, "NUL byte at byte %zu", (size_t)(nul - text));
     }
-    bool escaped_nul = false;
-    int rc = scan(text, len, max_depth, &escaped_nul, err);
+    struct scanned found = {.nul = false};
+    int rc = scan(text, len, max_depth, &found, err);
     if (rc < 0) {
         return rc;
     }
-    if (escaped_nul && ret_has_nul == NULL) {
+    if (found.nul && ret_has_nul == NULL) {
         return err_set(err, ERR_INVALID, "the character \\u0000 is not supported");
+    }
+    CLEANUP_FREE char *mended = NULL;
+    if (found.half) {
+        mended = malloc(len);
+        if (mended == NULL) {
+            return err_set(err, ERR_NO_MEMORY, "no memory for JSON text of %zu bytes", len);
+        }
+        memcpy(mended, text, len);
+        mend_halves(mended, len, found.half_at);
+        text = mended;
     }
 
     const char *end = NULL;
@@ -123,7 +214,7 @@ int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJ
                        (size_t)(end - text));
     }
     if (ret_has_nul != NULL) {
-        *ret_has_nul = escaped_nul;
+        *ret_has_nul = found.nul;
     }
     *ret = json;
     return 0;

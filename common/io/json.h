@@ -2,7 +2,8 @@
  * Reads JSON from outside; no other file parses JSON text.
  *
  * Before cJSON sees the text, json_parse() checks size, nesting depth, UTF-8, raw NUL bytes, and
- * the escape \u0000, which cJSON would turn into the end of a C string, losing what follows.
+ * the escape \u0000, which cJSON would turn into the end of a C string, losing what follows. Half a
+ * surrogate pair (\ud83d without its other half) becomes U+FFFD.
  * Thread: any. Nothing blocks.
  */
 #ifndef CLOISTER_COMMON_IO_JSON_H

@@ -306,6 +306,18 @@ def escaped_nul():
         still_answers(server)
 
 
+@suite.case("half a surrogate pair in an argument becomes U+FFFD, and the call is answered")
+def half_a_character():
+    with Server() as server:
+        server.legacy()
+        text = rb'{"jsonrpc":"2.0","id":"h","method":"tools/call","params":{"name":"execute_code","arguments":{"code":"print(\"a\ud83d\", \"\ud83d\udc4d\")"}}}'
+        answer = server.raw(text, "h")
+        contains(answer["result"]["content"][0]["text"], "a\ufffd \U0001f44d")
+        text = rb'{"jsonrpc":"2.0","id":"p","method":"pi\udc4dng"}'
+        contains(server.raw(text, "p")["error"]["message"], "pi\ufffdng")
+        still_answers(server)
+
+
 @suite.case("a line over 16 MiB is refused without being kept, the next one is read", when=ON_PIPE)
 def long_line():
     with Server() as server:

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "proto/limits.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
 #include "tests/unit/supervisor/client.h"
@@ -290,6 +291,34 @@ static void a_nul_character_is_refused_with_the_id(void **state)
     assert_error(c, -32602, "NUL");
     assert_int_equal(number_at(client_last(c), "id"), 7);
     assert_int_equal(c->fleet->opens + c->fleet->runs, 0);
+}
+
+/* No client waits in vain because its text was cut in the middle of a character. */
+static void half_a_surrogate_pair_is_answered(void **state)
+{
+    static const struct {
+        const char *said, *meant;
+    } cases[] = {
+        {"\\ud83d", "\ufffd"},
+        {"\\uDC4D", "\ufffd"},
+        {"\\ud83dx", "\ufffdx"},
+        {"\\udc4d\\ud83d", "\ufffd\ufffd"},
+        {"\\ud83d\\ud83d\\udc4d", "\ufffd\xf0\x9f\x91\x8d"},
+        {"\\ud83d\\udc4d", "\xf0\x9f\x91\x8d"},
+        {"\\\\ud83d", "\\ud83d"},
+        {"\\\\\\ud83d", "\\\ufffd"},
+    };
+    struct client *c = *state;
+    client_initialize(c, "2025-06-18");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        client_send(c, "{'jsonrpc':'2.0','id':7,'method':'%s'}", cases[i].said);
+        assert_int_equal(number_at(client_last(c), "id"), 7);
+        CLEANUP_FREE char *words = alloc_printf("Method not found: %s", cases[i].meant);
+        assert_error(c, -32601, words);
+    }
+    /* what is no escape is no JSON */
+    client_send(c, "{'jsonrpc':'2.0','id':7,'method':'\\ud83'}");
+    assert_error(c, -32700, "Parse error");
 }
 
 static void notifications_and_responses_are_never_answered(void **state)
@@ -626,6 +655,7 @@ int main(void)
         TEST(deep_nesting_is_refused),
         TEST(millions_of_values_are_refused),
         TEST(a_nul_character_is_refused_with_the_id),
+        TEST(half_a_surrogate_pair_is_answered),
         TEST(notifications_and_responses_are_never_answered),
         TEST(ids_come_back_as_they_were_sent),
         TEST(calls_that_name_nothing_callable_are_protocol_errors),
