@@ -225,6 +225,12 @@ const cJSON *json_get(const cJSON *obj, const char *key)
     return cJSON_IsObject(obj) ? cJSON_GetObjectItemCaseSensitive(obj, key) : NULL;
 }
 
+const cJSON *json_get_given(const cJSON *obj, const char *key)
+{
+    const cJSON *item = json_get(obj, key);
+    return cJSON_IsNull(item) ? NULL : item;
+}
+
 const char *json_get_str(const cJSON *obj, const char *key)
 {
     const cJSON *item = json_get(obj, key);

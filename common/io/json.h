@@ -26,6 +26,9 @@ int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJ
 /* Member of an object, case-sensitive; NULL if absent or obj is not an object. */
 const cJSON *json_get(const cJSON *obj, const char *key);
 
+/* The same for an optional member, which some programs write as null: NULL for that, too. */
+const cJSON *json_get_given(const cJSON *obj, const char *key);
+
 /* String member; NULL if absent or not a string. Borrowed from obj. */
 const char *json_get_str(const cJSON *obj, const char *key);
 

@@ -207,7 +207,7 @@ static bool check_version(struct mcp_request *r)
 
 static bool check_log_level(struct mcp_request *r)
 {
-    const cJSON *level = json_get(json_get(r->params, "_meta"), MCP_META_LOG_LEVEL);
+    const cJSON *level = json_get_given(json_get(r->params, "_meta"), MCP_META_LOG_LEVEL);
     if (level == NULL) {
         return true;
     }

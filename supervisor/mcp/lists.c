@@ -42,11 +42,10 @@ static enum mcp_list asked_list(const struct mcp_request *r)
     return (enum mcp_list)i;
 }
 
-/* NULL if there is none; some clients write null. */
+/* NULL if there is none. */
 static const cJSON *cursor_of(const struct mcp_request *r)
 {
-    const cJSON *cursor = json_get(r->params, "cursor");
-    return cJSON_IsNull(cursor) ? NULL : cursor;
+    return json_get_given(r->params, "cursor");
 }
 
 static void unknown_cursor(struct mcp_request *r)

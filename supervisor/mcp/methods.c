@@ -113,11 +113,10 @@ static const struct mcp_app *app_of(const struct mcp_request *r)
     return r->session->server->app;
 }
 
-/* Reads the member `arguments`; null is the same as none. False: it is not an object. */
+/* Reads the member `arguments`. False: it is not an object. */
 static bool read_arguments(const struct mcp_request *r, const cJSON **ret)
 {
-    const cJSON *arguments = json_get(r->params, "arguments");
-    *ret = cJSON_IsNull(arguments) ? NULL : arguments;
+    *ret = json_get_given(r->params, "arguments");
     return *ret == NULL || cJSON_IsObject(*ret);
 }
 

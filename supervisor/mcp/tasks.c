@@ -170,7 +170,8 @@ static bool begin_legacy(struct mcp_request *r, const cJSON *wanted)
 bool mcp_task_begin(struct mcp_request *r)
 {
     bool offered = (r->session->server->app->offers & MCP_OFFER_TASKS) != 0;
-    const cJSON *wanted = r->revision == REVISION_2025_11_25 ? json_get(r->params, "task") : NULL;
+    const cJSON *wanted =
+        r->revision == REVISION_2025_11_25 ? json_get_given(r->params, "task") : NULL;
     if (!offered || r->task != NULL) {
         return true; /* it already is a task, and runs again with its input */
     }

@@ -130,7 +130,7 @@ void mcp_tasks_result(struct mcp_request *r)
 
 void mcp_tasks_list(struct mcp_request *r)
 {
-    const cJSON *cursor = json_get(r->params, "cursor");
+    const cJSON *cursor = json_get_given(r->params, "cursor");
     cJSON *items = NULL;
     CLEANUP_FREE char *next = NULL;
     if ((cursor != NULL && !cJSON_IsString(cursor)) ||

@@ -50,7 +50,7 @@ void jsonrpc_read(const cJSON *value, struct jsonrpc_message *ret)
     }
     const cJSON *id = json_get(value, "id");
     const cJSON *method = json_get(value, "method");
-    const cJSON *params = json_get(value, "params");
+    const cJSON *params = json_get_given(value, "params");
     const char *version = json_get_str(value, "jsonrpc");
     ret->id = id != NULL ? jsonrpc_id_text(id) : NULL;
     if (version == NULL || strcmp(version, "2.0") != 0) {

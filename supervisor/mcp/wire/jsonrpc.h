@@ -38,7 +38,7 @@ struct jsonrpc_message {
     enum jsonrpc_kind kind;
     char *id;            /* JSON text of the id, owned; NULL if it cannot be echoed */
     const char *method;  /* borrowed from the value */
-    const cJSON *params; /* borrowed, NULL if absent, else an object */
+    const cJSON *params; /* borrowed, NULL if absent or null, else an object */
     int code;            /* JSONRPC_INVALID: the error, */
     const char *problem; /* and its reason, a string literal */
 };

@@ -321,6 +321,30 @@ static void half_a_surrogate_pair_is_answered(void **state)
     assert_error(c, -32700, "Parse error");
 }
 
+/* Some clients write null for what they leave out. */
+static void null_params_are_no_params(void **state)
+{
+    struct client *c = *state;
+    client_send(c, "{'jsonrpc':'2.0','id':1,'method':'ping','params':null}");
+    assert_non_null(at(client_last(c), "result"));
+    client_send(c, "{'jsonrpc':'2.0','id':2,'method':'initialize','params':null}");
+    assert_error(c, -32602, "protocolVersion: expected a string");
+    client_send(c, "{'jsonrpc':'2.0','id':3,'method':'server/discover','params':null}");
+    assert_error(c, -32602, "params._meta must have");
+    client_initialize(c, "2025-11-25");
+    client_send(c, "{'jsonrpc':'2.0','id':4,'method':'tools/list','params':null}");
+    assert_true(cJSON_IsArray(at(client_last(c), "result.tools")));
+    client_send(c, "{'jsonrpc':'2.0','id':5,'method':'tasks/list','params':{'cursor':null}}");
+    assert_true(cJSON_IsArray(at(client_last(c), "result.tasks")));
+    client_send(c, "{'jsonrpc':'2.0','id':6,'method':'tools/call','params':null}");
+    assert_error(c, -32602, "name: expected");
+    client_send(c, "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{'name':"
+                   "'get_sandbox_status','arguments':null,'task':null,'_meta':null}}");
+    assert_non_null(at(client_last(c), "result.content"));
+    client_send(c, "{'jsonrpc':'2.0','id':8,'method':'ping','params':[]}");
+    assert_error(c, -32602, "object");
+}
+
 static void notifications_and_responses_are_never_answered(void **state)
 {
     struct client *c = *state;
@@ -656,6 +680,7 @@ int main(void)
         TEST(millions_of_values_are_refused),
         TEST(a_nul_character_is_refused_with_the_id),
         TEST(half_a_surrogate_pair_is_answered),
+        TEST(null_params_are_no_params),
         TEST(notifications_and_responses_are_never_answered),
         TEST(ids_come_back_as_they_were_sent),
         TEST(calls_that_name_nothing_callable_are_protocol_errors),
