@@ -395,7 +395,7 @@ const struct tool code_sandbox_status = {
     .description = "Tells whether a sandbox is active, or without session_id which ones are.",
     .input_schema = JSON_TEXT({
         "type": "object",
-        "properties": {"session_id": {"anyOf": [{"type": "string", "maxLength": 1024}, {"type": "null"}], "default": null}}
+        "properties": {"session_id": {"minLength": 1, "anyOf": [{"type": "string", "maxLength": 1024}, {"type": "null"}], "default": null}}
     }),
     .read_only = true,
     .idempotent = true,

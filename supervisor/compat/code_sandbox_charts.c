@@ -260,7 +260,7 @@ const struct tool code_sandbox_heatmap = {
             "col_labels": {"description": "An array of strings, or null."},
             "title": {"type": "string", "maxLength": 1024, "default": "Heatmap"},
             "save_path": {"description": "Where the picture goes in the sandbox, or null."},
-            "cmap": {"type": "string", "default": "viridis"}
+            "cmap": {"type": "string", "minLength": 1, "default": "viridis"}
         },
         "required": ["session_id", "data"]
     }),

@@ -420,7 +420,7 @@ const struct tool code_sandbox_list_files = {
         "type": "object",
         "properties": {
             "session_id": {"type": "string", "maxLength": 1024},
-            "path": {"type": "string", "default": "/", "description": "Directory in the sandbox; code runs in /workspace."}
+            "path": {"type": "string", "minLength": 1, "default": "/", "description": "Directory in the sandbox; code runs in /workspace."}
         },
         "required": ["session_id"]
     }),
@@ -475,7 +475,7 @@ const struct tool code_sandbox_upload_file = {
             "session_id": {"type": "string", "maxLength": 1024},
             "file_name": {"type": "string"},
             "file_content": {"type": "string"},
-            "destination_path": {"type": "string", "default": "/"}
+            "destination_path": {"type": "string", "minLength": 1, "default": "/"}
         },
         "required": ["session_id", "file_name", "file_content"]
     }),

@@ -279,7 +279,7 @@ static const struct tool tool_initialize = {
         "type": "object",
         "properties": {
             "image": {
-                "type": "string", "default": "alpine:latest",
+                "type": "string", "minLength": 1, "default": "alpine:latest",
                 "description": "Image of the sandbox, if this server lets clients choose; otherwise, and by default, the configured one."
             }
         }
@@ -298,7 +298,7 @@ static const struct tool tool_execute = {
         "type": "object",
         "properties": {
             "code": {"type": "string"},
-            "language": {"type": "string", "default": "python"}
+            "language": {"type": "string", "minLength": 1, "default": "python"}
         },
         "required": ["code"]
     }),

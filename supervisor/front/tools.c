@@ -247,18 +247,19 @@ int tools_read(const struct mcp_tool *tool, const cJSON *arguments, cJSON **ret_
     const cJSON *args = arguments != NULL ? arguments : &none;
     int rc = schema_check(schema, args, err);
     *ret_meant = NULL;
-    if (!is_our_tool(tools_tool(tool))) {
-        return rc;
-    }
+    bool ours = is_our_tool(tools_tool(tool));
     if (rc < 0) {
-        /* What forgive_arguments() made is another value, and nobody has checked that one yet. */
-        *ret_meant = forgive_arguments(schema, args);
+        /* What is made here is another value, and nobody has checked that one yet. */
+        *ret_meant = ours ? forgive_arguments(schema, args) : forgive_absent(schema, args);
         rc = *ret_meant != NULL ? schema_check(schema, *ret_meant, err) : rc;
         if (rc < 0) {
             name_ceiling(row_of(tool), *ret_meant != NULL ? *ret_meant : args, err);
             cJSON_Delete(STEAL_PTR(*ret_meant));
             return rc;
         }
+    }
+    if (!ours) {
+        return 0;
     }
     cJSON *here = forgive_path(schema, *ret_meant != NULL ? *ret_meant : args);
     if (here != NULL) {

@@ -1,7 +1,12 @@
 /*
  * Only arguments that the schema refuses get here, so correct ones are never reinterpreted. The
- * order matters: nulls first, then names, then values by the type that the schema wants for that
- * name.
+ * order matters: what is absent first, then names, then values by the type that the schema wants
+ * for that name.
+ *
+ * Many hosts make their models fill in every argument. What is left for those that a model has no
+ * value for is null, "", [] or {}. Where the schema has a use for that, it is what it says: the
+ * empty content of a file. Where it refuses it for an argument that may be left out, it was left
+ * out.
  */
 #include "supervisor/tools/forgive.h"
 
@@ -14,6 +19,7 @@
 #include "common/cleanup.h"
 #include "common/io/json.h"
 #include "supervisor/links/uri.h"
+#include "supervisor/tools/schema.h"
 
 #define TEXT_MAX_BYTES 65536 /* longest string that is tried as JSON */
 #define TEXT_MAX_DEPTH 4
@@ -177,14 +183,35 @@ static bool means_shell(const char *said)
     return strcmp(said, "cmd") == 0 || strcmp(said, "command") == 0;
 }
 
-/* Removes members that are null. */
-static bool drop_nulls(cJSON *meant)
+static bool is_required(const cJSON *schema, const char *name)
+{
+    const char *found;
+    return lists_word(json_get(schema, "required"), name, &found) && strcmp(found, name) == 0;
+}
+
+static bool is_empty(const cJSON *value)
+{
+    return cJSON_IsNull(value) || (cJSON_IsString(value) && value->valuestring[0] == '\0') ||
+           ((cJSON_IsArray(value) || cJSON_IsObject(value)) && value->child == NULL);
+}
+
+/* Whether this stands where there is no value: it is empty, and the schema refuses it for an
+ * argument that may be left out. */
+static bool is_filler(const cJSON *schema, const cJSON *item)
+{
+    const cJSON *property = json_get(json_get(schema, "properties"), item->string);
+    return property != NULL && is_empty(item) && !is_required(schema, item->string) &&
+           schema_check(property, item, NULL) < 0;
+}
+
+/* Removes members that stand for absent ones; `nulls`: and all that are null. */
+static bool drop_absent(const cJSON *schema, cJSON *meant, bool nulls)
 {
     bool changed = false;
     cJSON *item = meant->child;
     while (item != NULL) {
         cJSON *next = item->next;
-        if (cJSON_IsNull(item)) {
+        if ((nulls && cJSON_IsNull(item)) || is_filler(schema, item)) {
             cJSON_Delete(cJSON_DetachItemViaPointer(meant, item));
             changed = true;
         }
@@ -240,9 +267,25 @@ cJSON *forgive_arguments(const cJSON *schema, const cJSON *args)
         return NULL;
     }
     cJSON *meant = alloc_check(cJSON_Duplicate(args, true));
-    bool nulls = drop_nulls(meant);
-    bool names_changed = forgive_names(properties, meant);
-    if (!forgive_values(properties, meant) && !nulls && !names_changed) {
+    bool changed = drop_absent(schema, meant, true);
+    if (forgive_names(properties, meant)) {
+        changed = true;
+        drop_absent(schema, meant, true); /* now also under names of other servers */
+    }
+    if (!forgive_values(properties, meant) && !changed) {
+        cJSON_Delete(meant);
+        return NULL;
+    }
+    return meant;
+}
+
+cJSON *forgive_absent(const cJSON *schema, const cJSON *args)
+{
+    if (cJSON_GetArraySize(args) > MEMBERS_MAX) {
+        return NULL;
+    }
+    cJSON *meant = alloc_check(cJSON_Duplicate(args, true));
+    if (!drop_absent(schema, meant, false)) {
         cJSON_Delete(meant);
         return NULL;
     }

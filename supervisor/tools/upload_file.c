@@ -86,8 +86,10 @@ static void run_upload_file(struct tool_call *call)
 {
     struct err err = ERR_INIT;
     const char *hint = NULL;
-    bool has_content = json_get_str(call->args, "content") != NULL;
+    const char *content = json_get_str(call->args, "content");
     bool has_local = json_get_str(call->args, "local_path") != NULL;
+    /* Who has to fill in all arguments leaves the other one empty. */
+    bool has_content = content != NULL && (content[0] != '\0' || !has_local);
     int rc = args_check_path(json_get_str(call->args, "path"), &err);
     if (rc == 0 && has_content == has_local) {
         rc = err_set(&err, ERR_INVALID, "expected either content or local_path");

@@ -102,6 +102,7 @@ def session():
     status = value(server, "get_sandbox_status", session_id=None)
     equal((status["active_sandbox_count"], status["interpreter_type"]), (2, "e2b"))
     equal(status["active_sessions"], ["s1", odd])
+    equal(value(server, "get_sandbox_status", session_id=""), status, "an empty text is no session")
     equal(value(server, "get_sandbox_status", session_id="no"), {"error": "No sandbox found with session ID: no"})
 
     run = lambda code: value(server, "execute_code", session_id="s1", code=code)

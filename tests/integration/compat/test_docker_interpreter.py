@@ -95,6 +95,18 @@ def strays():
     server.close()
 
 
+@suite.case("arguments that a model has nothing for are left out: null, and texts that are empty")
+def fillers():
+    server = start()
+    begun = value(server, "initialize_sandbox", image="")
+    equal(sorted(begun), ["container_id", "status"])
+    equal(value(server, "initialize_sandbox", image=None), begun)
+    for language in ("", None):
+        equal(value(server, "execute_code", code="print(1)", language=language)["output"], "1\n")
+    equal(server.start_call("execute_code", code=None).error()["code"], -32602)
+    server.close()
+
+
 @suite.case("an image that cannot be had is replaced, and that is said", engines=ONE)
 def image():
     server = start()

@@ -37,6 +37,42 @@ static void null_is_absent(void **state)
     assert_string_equal(c->fleet->last.path, "a");
 }
 
+/* Many hosts have their models fill in everything. */
+static void what_is_empty_is_absent_where_it_means_nothing(void **state)
+{
+    struct client *c = *state;
+    client_tool(c, "execute_code",
+                "{'code':'1','sandbox_id':'','language':'','stdin':'','timeout_seconds':'',"
+                "'args':'','env':'','stdin_open':'','tty':null,'max_output_bytes':''}");
+    assert_string_equal(c->fleet->last.language, "python");
+    assert_true(c->fleet->last.op.has_stdin); /* empty, so it ends at once */
+    client_tool(c, "execute_code", "{'code':'1','session_id':'','timeout':'','env':{}}");
+    assert_string_equal(c->fleet->last.data, "1");
+    client_tool(c, "create_sandbox",
+                "{'name':'','image':'','memory_mb':'','network':'','packages':'','env':''}");
+    assert_string_equal(c->fleet->spec_name, "");
+    client_tool(c, "write_file",
+                "{'path':'a','content':'','sandbox_id':'','encoding':'','mode':'','append':''}");
+    assert_string_equal(c->fleet->last.path, "a");
+    assert_string_equal(c->fleet->last.data, "");
+    client_tool(c, "upload_file", "{'path':'b','content':'','local_path':'','encoding':''}");
+    assert_string_equal(c->fleet->last.path, "b");
+    assert_failure(client_tool(c, "upload_file", "{'path':'b','content':'','local_path':'/x'}"),
+                   "path_invalid", "local_path: this server takes no files");
+    client_tool(c, "list_files", "{'sandbox_id':'','path':'','recursive':''}");
+    assert_string_equal(c->fleet->last.path, ".");
+    client_tool(c, "read_file", "{'path':'a','sandbox_id':'','length':'','encoding':''}");
+    assert_string_equal(c->fleet->last.path, "a");
+    assert_failure(client_tool(c, "install_package", "{'package_name':'','packages':[]}"),
+                   "invalid_argument", "package_name");
+    assert_null(at(client_tool(c, "get_sandbox_status", "{'sandbox_id':''}"), "isError"));
+    /* what is required cannot be left out */
+    assert_failure(client_tool(c, "execute_code", "{'code':'','language':''}"), "invalid_argument",
+                   "code: expected a string that is not empty");
+    assert_failure(client_tool(c, "read_file", "{'path':'','sandbox_id':''}"), "invalid_argument",
+                   "path: expected");
+}
+
 /* Every unknown argument is compared with all names, so their number is limited. */
 static void many_arguments_are_refused(void **state)
 {
@@ -223,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_number_may_be_a_text),
         CASE(null_is_absent),
+        CASE(what_is_empty_is_absent_where_it_means_nothing),
         CASE(many_arguments_are_refused),
         CASE(languages_have_many_names),
         CASE(other_servers_names_are_understood),
