@@ -31,30 +31,18 @@
 
 static void print_help(void)
 {
-    printf(
-        "cloister %s: an MCP server that runs code for language models in isolated sandboxes\n"
-        "\n"
-        "usage:\n"
-        "  cloister [options]          serve MCP on stdin and stdout (clients start it this way),\n"
-        "                              or with --http over HTTP\n"
-        "  cloister doctor [options]   find out what can isolate sandboxes here, and what is "
-        "missing\n"
-        "  cloister demo [options]     start a server and show what it does, step by step\n"
-        "  cloister token NAME         make a bearer token for the file of --tokens; token add "
-        "NAME,\n"
-        "                              token list and token revoke NAME change that file\n"
-        "  cloister config check [FILE]\n"
-        "                              read the configuration, and say what is wrong with it\n",
-        CLOISTER_VERSION);
-    commands_print_help();
-    printf("  cloister --help             this text\n"
-           "  cloister --version          version\n"
+    printf("cloister %s: an MCP server that runs code for language models\nin isolated sandboxes\n"
            "\n"
-           "ps and the commands below it are for running servers of this user, or that of "
-           "--instance.\n"
-           "Tables become lines of JSON with --format json.\n"
-           "\n"
-           "Options, with their defaults in brackets:\n");
+           "usage:\n"
+           "  cloister [OPTIONS]          serve MCP on stdin and stdout (clients start it\n"
+           "                              this way), or with --http over HTTP\n"
+           "  cloister COMMAND [WORDS]    do one of what is listed below\n"
+           "  cloister COMMAND --help     say what it does, with an example\n"
+           "  cloister --help             this text\n"
+           "  cloister --version          version\n",
+           CLOISTER_VERSION);
+    commands_print_list();
+    printf("\nOptions, with their defaults in brackets:\n");
     options_print_help();
     printf("\n"
            "To use it from an MCP client, put this into the client's configuration:\n"
@@ -74,14 +62,11 @@ static int usage_error(const char *fmt, ...)
     return EXIT_CODE_USAGE;
 }
 
-/* Help and version win wherever they stand among our own words: "cloister exec NAME ls --help" asks
- * another program. */
-static bool asked_for(int argc, char **argv, const char *name, const char *letter)
+/* Whether one of the words is it. */
+static bool asked_for(int count, char **words, const char *name, const char *letter)
 {
-    int end = 1 + config_options_end(argc - 1, argv + 1);
-    bool passes_on = end < argc && command_passes_on(argv[end]);
-    for (int i = 1; i < (passes_on && end + 2 < argc ? end + 2 : argc); i++) {
-        if (strcmp(argv[i], name) == 0 || strcmp(argv[i], letter) == 0) {
+    for (int i = 0; i < count; i++) {
+        if (strcmp(words[i], name) == 0 || strcmp(words[i], letter) == 0) {
             return true;
         }
     }
@@ -151,12 +136,8 @@ static int demo(int argc, char **argv)
 
 static int unknown_command(const char *command)
 {
-    static const char *const commands[] = {"doctor", "demo", "token", "config"};
     struct near_word near;
     near_begin(&near, view_of(command));
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        near_try(&near, commands[i]);
-    }
     for (size_t i = 0; command_name(i) != NULL; i++) {
         near_try(&near, command_name(i));
     }
@@ -165,10 +146,46 @@ static int unknown_command(const char *command)
                        near.best != NULL ? near.best : "", near.best != NULL ? "? " : "");
 }
 
+/* `cloister help COMMAND`, or without one. */
+static int help(int count, char **words)
+{
+    const struct command *command = count > 0 ? command_find(words[0]) : NULL;
+    if (count > 1) {
+        return usage_error("help: unexpected argument %.64s", words[1]);
+    }
+    if (count > 0 && command == NULL) {
+        return unknown_command(words[0]);
+    }
+    command != NULL ? command_print_help(command) : print_help();
+    return EXIT_CODE_OK;
+}
+
+/* Says what --help or --version asks for; the first of them wins. `before` words are options, then
+ * comes the command, if there is one. False: nothing is asked for here. */
+static bool tell_asked(int before, int argc, char **argv)
+{
+    const struct command *command = before < argc ? command_find(argv[before]) : NULL;
+    bool is_local = command != NULL && !command_steers(command);
+    int looked_at = is_local ? argc : before; /* commands for servers look at their own words */
+    if (asked_for(looked_at, argv, "--help", "-h")) {
+        command != NULL ? command_print_help(command) : print_help();
+        return true;
+    }
+    if (asked_for(looked_at, argv, "--version", "-V")) {
+        command_print_version();
+        return true;
+    }
+    return false;
+}
+
 /* argv[at] is the command; options may stand on either side of it. */
 static int run_command(int argc, char **argv, int at)
 {
     const char *command = argv[at];
+    bool is_known = command_find(command) != NULL;
+    if (!is_known && asked_for(argc - at, argv + at, "--help", "-h")) {
+        return unknown_command(command);
+    }
     CLEANUP_FREE char **words = alloc_array((size_t)argc, sizeof(char *));
     int count = 0;
     for (int i = 1; i < argc; i++) {
@@ -182,7 +199,9 @@ static int run_command(int argc, char **argv, int at)
     if (status != 0) {
         return status;
     }
-    if (strcmp(command, "token") == 0) {
+    if (!is_known) {
+        status = unknown_command(command);
+    } else if (strcmp(command, "token") == 0) {
         status = token_command(&config, count - used, words + used);
     } else if (strcmp(command, "config") == 0) {
         status = config_command(&config, count - used, words + used);
@@ -191,10 +210,8 @@ static int run_command(int argc, char **argv, int at)
     } else if (strcmp(command, "doctor") == 0) {
         confine_process(CONFINE_SUPERVISOR); /* as the server that it speaks for */
         status = doctor_run(&config);
-    } else if (strcmp(command, "demo") == 0) {
-        status = demo(count, words);
     } else {
-        status = unknown_command(command);
+        status = demo(count, words);
     }
     config_finish(&config);
     return status;
@@ -207,21 +224,18 @@ int main(int argc, char **argv)
         return sweeper_run(argc - 2, argv + 2);
     }
     log_set_component("cloister");
-    if (asked_for(argc, argv, "--help", "-h")) {
-        print_help();
-        return EXIT_CODE_OK;
-    }
-    if (asked_for(argc, argv, "--version", "-V")) {
-        printf("cloister %s\n", CLOISTER_VERSION);
-        return EXIT_CODE_OK;
-    }
-
     struct config config;
     int used = config_options_end(argc - 1, argv + 1);
-    const struct command *steering = used < argc - 1 ? command_find(argv[1 + used]) : NULL;
-    if (steering != NULL) {
+    if (tell_asked(used, argc - 1, argv + 1)) {
+        return EXIT_CODE_OK;
+    }
+    const struct command *command = used < argc - 1 ? command_find(argv[1 + used]) : NULL;
+    if (command != NULL && command_steers(command)) {
         memmove(&argv[1 + used], &argv[2 + used], (size_t)(argc - 1 - used) * sizeof(*argv));
-        return command_run(steering, used, argc - 2, argv + 1);
+        return command_run(command, used, argc - 2, argv + 1);
+    }
+    if (command != NULL && strcmp(argv[1 + used], "help") == 0) { /* whatever is configured */
+        return help(argc - 2 - used, argv + 2 + used);
     }
     if (used < argc - 1) {
         return run_command(argc, argv, 1 + used);

@@ -9,7 +9,12 @@ import subprocess
 import time
 
 PATIENCE_SECONDS = 120
-ASKED = (("cloister doc", "cloister doctor"), ("cloister --max-sand", "cloister --max-sandboxes"), ("cloister --pull mis", "cloister --pull missing"))
+ASKED = (
+    ("cloister doc", "cloister doctor"),
+    ("cloister --max-sand", "cloister --max-sandboxes"),
+    ("cloister --pull mis", "cloister --pull missing"),
+    ("cloister ps --format js", "cloister ps --format json"),
+)
 START = {
     "bash": ["bash", "--norc", "-i"],
     "zsh": ["zsh", "-f", "-i"],

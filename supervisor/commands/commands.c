@@ -1,5 +1,5 @@
 /*
- * The table of commands, and how their words are read.
+ * How the words of a command are read.
  *
  * Options of a server may stand anywhere, as --instance and --runtime-dir say which servers are
  * meant; a command's own options stand behind its name. What is neither is refused with the option
@@ -19,94 +19,6 @@
 #include "supervisor/base/options.h"
 #include "supervisor/commands/internal.h"
 
-/* clang-format off */
-#define FORMAT {"format", '\0', "FORMAT", "table (usual) or json"}
-
-static const struct command commands[] = {
-    {"ps", "", "list sandboxes of all servers of this user", 0, 0,
-     {FORMAT, {"quiet", 'q', NULL, "only ids"}}, command_ps},
-    {"inspect", "NAME...", "show all of sandboxes or executions, as JSON", 1, 100, {{0}}, command_inspect},
-    {"logs", "NAME", "print the output of an execution, or of all in a sandbox", 1, 1,
-     {FORMAT, {"follow", 'f', NULL, "go on until it has ended, or the sandbox is closed"}}, command_logs},
-    {"run", "[FILE|-] [ARG...]", "run code in a fresh sandbox; exits as the code does", 0, 100,
-     {{"language", 'l', "NAME", "of the code; usual: by the end of the file's name, or python"},
-      {"image", '\0', "IMAGE", "of the sandbox"},
-      {"timeout", '\0', "SECONDS", "deadline of the code"}}, command_run_code, true},
-    {"exec", "NAME COMMAND [ARG...]", "run a program in a sandbox; exits as it does", 2, 100,
-     {{"interactive", 'i', NULL, "our stdin is its stdin"},
-      {"tty", 't', NULL, "it has a terminal"}}, command_exec, true},
-    {"cp", "FROM TO", "copy a file or directory; SANDBOX:PATH is one in a sandbox, - stdin or stdout", 2, 2, {{0}}, command_cp},
-    {"stop", "NAME...", "stop executions, or all that runs in sandboxes", 1, 100, {FORMAT}, command_stop},
-    {"rm", "NAME...", "close sandboxes", 1, 100, {FORMAT}, command_rm},
-    {"prune", "", "close sandboxes that have failed, with -a all in which nothing runs", 0, 0,
-     {FORMAT, {"all", 'a', NULL, "also those that work, and in which nothing runs"}}, command_prune},
-    {"reload", "", "let servers read tokens and certificates again, and reopen audit logs", 0, 0, {FORMAT}, command_reload},
-    {"top", "", "show what sandboxes use, again and again", 0, 0,
-     {FORMAT, {"no-stream", '\0', NULL, "only once"}}, command_top},
-    {"events", "", "print what happens on a server", 0, 0,
-     {FORMAT, {"since", '\0', "NUMBER", "begin behind that event; 0: with all that are kept"},
-      {"no-stream", '\0', NULL, "only what there is"}}, command_events},
-    {"ui", "", "show the page of a server, with an address for a browser", 0, 0, {FORMAT}, command_ui},
-    {"version", "", "print the version of this program and of running servers", 0, 0, {FORMAT}, command_version},
-};
-/* clang-format on */
-
-#define HELP_WORDS  19 /* columns of a command's words in --help */
-#define HELP_INDENT 30
-
-#define COUNT (sizeof(commands) / sizeof(commands[0]))
-
-const struct command *command_find(const char *name)
-{
-    for (size_t i = 0; i < COUNT; i++) {
-        if (strcmp(commands[i].name, name) == 0) {
-            return &commands[i];
-        }
-    }
-    return NULL;
-}
-
-bool command_passes_on(const char *name)
-{
-    const struct command *c = command_find(name);
-    return c != NULL && c->ends_options;
-}
-
-const char *command_name(size_t number)
-{
-    return number < COUNT ? commands[number].name : NULL;
-}
-
-static void add_flag_words(char **line, const struct command_flag *flag)
-{
-    CLEANUP_FREE char *before = *line;
-    if (flag->letter != '\0') {
-        *line = alloc_printf("%s [-%c]", before, flag->letter);
-    } else {
-        *line =
-            alloc_printf("%s [--%s%s%s]", before, flag->name, flag->value_name != NULL ? " " : "",
-                         flag->value_name != NULL ? flag->value_name : "");
-    }
-}
-
-void commands_print_help(void)
-{
-    for (size_t i = 0; i < COUNT; i++) {
-        const struct command *c = &commands[i];
-        CLEANUP_FREE char *line = alloc_strdup(c->name);
-        for (size_t k = 0; k < COMMAND_FLAGS_MAX && c->flags[k].name != NULL; k++) {
-            if (strcmp(c->flags[k].name, "format") != 0) { /* nearly all have it */
-                add_flag_words(&line, &c->flags[k]);
-            }
-        }
-        CLEANUP_FREE char *whole =
-            alloc_printf("%s%s%s", line, c->words[0] != '\0' ? " " : "", c->words);
-        bool is_long = strlen(whole) > HELP_WORDS - 2;
-        printf("  cloister %-*s%s%*s%s\n", is_long ? 0 : HELP_WORDS, whole, is_long ? "\n" : "",
-               is_long ? HELP_INDENT : 0, "", c->about);
-    }
-}
-
 /* ---- words ---------------------------------------------------------------------------------- */
 
 /* What was typed, sorted: options of servers for the configuration, and the command's own. */
@@ -115,6 +27,7 @@ struct typed {
     char **server_words;
     int server_count;
     struct steer steer;
+    bool help, version; /* is asked for */
 };
 
 static int refuse_words(const struct command *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -150,6 +63,7 @@ static int refuse_flag(const struct command *c, const char *word)
     for (int i = 0; i < COMMAND_FLAGS_MAX && c->flags[i].name != NULL; i++) {
         near_try(&near, c->flags[i].name);
     }
+    near_try(&near, "help");
     near_try(&near, "instance");
     near_try(&near, "runtime-dir");
     return refuse_words(c, "unknown option %.64s%s%s%s", word,
@@ -188,6 +102,14 @@ static int sort_word(struct typed *t, int argc, char **argv, int *at)
     char *word = argv[(*at)++];
     if (word[0] != '-' || word[1] == '\0') {
         t->steer.words[t->steer.word_count++] = word;
+        return 0;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        t->help = true;
+        return 0;
+    }
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        t->version = true;
         return 0;
     }
     if (word[1] != '-') {
@@ -237,7 +159,7 @@ static int sort_words(struct typed *t, int argc, char **argv)
             break;
         }
         status = sort_word(t, argc, argv, &at);
-        if (t->command->ends_options && t->steer.word_count > 0) {
+        if (t->command->own_words != 0 && t->steer.word_count >= t->command->own_words) {
             take_rest(t, argc, argv, at);
             break;
         }
@@ -252,7 +174,8 @@ static int check_words(struct typed *t)
     int format = find_flag(c, view_of("format"), false);
     const char *wanted = format >= 0 ? s->values[format] : NULL;
     if (s->word_count < c->least) {
-        return refuse_words(c, "expected %s behind it", c->words);
+        return refuse_words(c, "expected %s behind it; cloister %s --help says more", c->words,
+                            c->name);
     }
     if (s->word_count > c->most) {
         return refuse_words(c, "unexpected argument %.64s", s->words[c->most]);
@@ -282,6 +205,10 @@ int command_run(const struct command *command, int before, int argc, char **argv
         server_words[t.server_count] = argv[t.server_count];
     }
     int status = sort_words(&t, argc - before, argv + before);
+    if (status == 0 && (t.help || t.version)) {
+        t.help ? command_print_help(command) : command_print_version();
+        return 0;
+    }
     if (status == 0) {
         status = check_words(&t);
     }

@@ -27,6 +27,8 @@ struct command_flag {
     char letter;      /* '\0': none */
     const char *value_name;
     const char *about;
+    const char *value;   /* default, as one would type it; NULL: none */
+    const char *choices; /* "a b", for shells; NULL: any */
 };
 
 /* A command as it was typed. */
@@ -38,15 +40,30 @@ struct steer {
     size_t word_count;
 };
 
+/* What is told of a command is told here once: --help, the manual page and the completions of
+ * shells are made of it. */
 struct command {
     const char *name;
-    const char *words; /* of its line of --help: "NAME..." */
-    const char *about;
+    const char *words;  /* behind its name: "NAME..."; several ways are lines of their own */
+    const char *about;  /* in the list of all */
     size_t least, most; /* words that it wants */
     struct command_flag flags[COMMAND_FLAGS_MAX];
-    int (*run)(const struct steer *s);
-    bool ends_options; /* the first word ends them: what follows is for what it runs */
+    int (*run)(const struct steer *s); /* NULL: it is for this host, and main.c runs it */
+    size_t own_words; /* behind so many all is for what it runs, options too; 0: all are its own */
+    const char *more; /* what else there is to say; NULL: nothing */
+    const char *examples; /* a line each, without "cloister" */
+    bool starts_server;   /* if none runs, so that it takes all options of servers */
 };
+
+/* ---- rows.c ---- */
+
+extern const struct command command_rows[];
+extern const size_t command_count;
+
+/* Its options by number, and behind them --help, which each has; NULL behind the last. */
+const struct command_flag *command_flag_at(const struct command *c, size_t number);
+
+/* ---- commands.c ---- */
 
 /* Prints "cloister: ..." to stderr, as text_for_terminal() has it; returns EXIT_FAILED. */
 int command_fail(const struct err *err);

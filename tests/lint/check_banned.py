@@ -41,7 +41,7 @@ CONFINED = {
         "signals go through uv_process_kill",
     ),
     r"printf|puts|putchar|fwrite": (
-        r"supervisor/(main|base/options\w*|metrics/metrics_json|cli/(config_check|doctor|demo|token)\w*|commands/\w+)\.c|worker/main\.c|worker/agent/main\.c",
+        r"supervisor/(main|base/(options\w*|help_text)|metrics/metrics_json|cli/(config_check|doctor|demo|token)\w*|commands/\w+)\.c|worker/main\.c|worker/agent/main\.c",
         "stdout belongs to the protocol",
     ),
 }

@@ -111,6 +111,7 @@ def run_code():
 @suite.case("exec runs a program with its arguments, stdin and status")
 def execute():
     equal(text("exec", "box", "echo", "a b", "--help"), "a b --help\n")
+    equal(run("exec", "box", "-i", "cat", data=b"behind the name").stdout, b"behind the name")
     done = run("exec", "box", "sh", "-c", "echo no >&2; exit 9", status=9)
     equal((done.stdout, done.stderr), (b"", b"no\n"))
     data = os.urandom(200000)

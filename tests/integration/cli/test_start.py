@@ -76,11 +76,39 @@ def mistyped():
         (["token", "list"], "--tokens FILE"),
         (["token", "revok", "alice"], "did you mean token revoke?"),
         (["token"], "expected a name"),
+        (["help", "pss"], "unknown command pss: did you mean ps?"),
+        (["pss", "--help"], "did you mean ps?"),
+        (["help", "ps", "exec"], "unexpected argument exec"),
+        (["ps", "--hepl"], "did you mean --help?"),
+        (["stop"], "cloister stop --help says more"),
     ):
         done = run(*words)
         equal(done.returncode, USAGE, f"{words}: {done.stderr}")
         contains(done.stderr, said)
         equal(done.stdout, "")
+
+
+@suite.case("each command says what it does wherever --help stands among its own words, and so does cloister help")
+def help_of_commands():
+    for words in (
+        ["exec", "--help"],
+        ["exec", "-h"],
+        ["exec", "--instance", "x", "-it", "--help"],
+        ["exec", "box", "--help"],
+        ["--instance", "x", "exec", "--help"],
+        ["--help", "exec"],
+    ):
+        done = run(*words)
+        equal((done.returncode, done.stderr), (0, ""), words)
+        equal(done.stdout, run("help", "exec").stdout, words)
+    for word in ("usage:", "cloister exec [OPTIONS] NAME COMMAND", "-t, --tty", "example:"):
+        contains(done.stdout, word)
+    contains(run("ps", "--help").stdout, "a table, or lines of JSON for programs [table]")
+    contains(run("token", "add", "alice", "--help").stdout, "cloister token [OPTIONS] revoke NAME")
+    equal(run("help").stdout, run("--help").stdout)
+    equal(run("stop", "--version").stdout, run("--version").stdout)
+    # with a configuration that no server would start with, too
+    equal(run("help", "ps", CLOISTER_PIDS="none").stdout, run("ps", "--help").stdout)
 
 
 @suite.case("what protects a server over HTTP is refused where there is none")
