@@ -24,7 +24,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/io/json.h"
-#include "supervisor/cli/demo_client.h"
+#include "supervisor/cli/pipe_client.h"
 
 enum {
     CALL_TIMEOUT_MS = 30000,
@@ -33,7 +33,7 @@ enum {
 };
 
 struct demo {
-    struct demo_client client;
+    struct pipe_client client;
     cJSON *hello;    /* the result of initialize */
     char *sandbox;   /* id; owned */
     const char *dim; /* escape sequences; empty unless stdout is a terminal */
@@ -107,7 +107,7 @@ static int ask_tool(struct demo *d, const char *tool, cJSON *args, uint64_t time
                     struct err *err)
 {
     cJSON *result = NULL;
-    int rc = demo_client_call(&d->client, tool, args, timeout_ms, &result, err);
+    int rc = pipe_client_call(&d->client, tool, args, timeout_ms, &result, err);
     if (rc < 0) {
         return rc;
     }
@@ -164,7 +164,7 @@ static int run_code(struct demo *d, const char *code, double timeout_s, const ch
 {
     say_code(d, code);
     cJSON *result = NULL;
-    int rc = demo_client_call(&d->client, "execute_code", code_arguments(d, code, timeout_s),
+    int rc = pipe_client_call(&d->client, "execute_code", code_arguments(d, code, timeout_s),
                               CALL_TIMEOUT_MS, &result, err);
     if (rc < 0) {
         return rc;
@@ -355,7 +355,7 @@ static int await_file(struct demo *d, const char *path, struct err *err)
         cJSON *args = arguments(d);
         cJSON_AddStringToObject(args, "path", path);
         cJSON *result = NULL;
-        int rc = demo_client_call(&d->client, "read_file", args, CALL_TIMEOUT_MS, &result, err);
+        int rc = pipe_client_call(&d->client, "read_file", args, CALL_TIMEOUT_MS, &result, err);
         if (rc < 0) {
             return rc;
         }
@@ -396,7 +396,7 @@ static int step_kill(struct demo *d, struct err *err)
     }
     say_code(d, code);
     int64_t id;
-    rc = demo_client_send_call(&d->client, "execute_code", code_arguments(d, code, 0), &id, err);
+    rc = pipe_client_send_call(&d->client, "execute_code", code_arguments(d, code, 0), &id, err);
     if (rc == 0) {
         rc = await_file(d, "progress", err);
     }
@@ -409,7 +409,7 @@ static int step_kill(struct demo *d, struct err *err)
     say_line(d, "the code has begun to print; worker %d is killed with SIGKILL", (int)before);
 
     cJSON *result = NULL;
-    rc = demo_client_wait(&d->client, id, CALL_TIMEOUT_MS, &result, err);
+    rc = pipe_client_wait(&d->client, id, CALL_TIMEOUT_MS, &result, err);
     if (rc < 0) {
         return rc;
     }
@@ -442,7 +442,7 @@ static int step_close(struct demo *d, struct err *err)
         return rc;
     }
     cJSON_Delete(result);
-    rc = demo_client_stop(&d->client, err);
+    rc = pipe_client_stop(&d->client, err);
     if (rc > 0) {
         rc = err_set(err, ERR_INTERNAL, "the server ended with exit status %d", rc);
     }
@@ -486,7 +486,7 @@ static int run_steps(struct demo *d, const char *self, int argc, char **argv, st
     for (int i = 0; i < argc; i++) {
         options[i + 1] = argv[i];
     }
-    int rc = demo_client_start(&d->client, self, argc + 1, options, &d->hello, err);
+    int rc = pipe_client_start(&d->client, self, argc + 1, options, &d->hello, err);
     free(options);
     if (rc == 0) {
         rc = step_hello(d, err);
@@ -544,7 +544,7 @@ int demo_run(const char *self, int argc, char **argv)
     int rc = run_steps(&d, path, argc, argv, &err);
     if (rc < 0) {
         fflush(stdout);
-        err_ignore(demo_client_stop(&d.client, NULL)); /* the step's error is the one to report */
+        err_ignore(pipe_client_stop(&d.client, NULL)); /* the step's error is the one to report */
         fprintf(stderr, "\ncloister demo: %s\nRun `%s doctor` to see what works on this machine.\n",
                 err.text, path);
     } else {

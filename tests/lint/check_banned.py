@@ -33,11 +33,11 @@ CONFINED = {
         "only the agent forks: elsewhere uv_spawn or posix_spawn",
     ),
     r"waitpid|wait|wait3|wait4|waitid": (
-        r"worker/agent/.*|supervisor/cli/demo_client\.c",
+        r"worker/agent/.*|supervisor/cli/pipe_client\.c",
         "libuv reaps its own children",
     ),
     r"kill|killpg|tgkill": (
-        r"worker/agent/.*|common/cgroup\.c|supervisor/(cli/demo\w*|fleet/workers/spawn)\.c|worker/main\.c",
+        r"worker/agent/.*|common/cgroup\.c|supervisor/(cli/(demo|pipe_client)|fleet/workers/spawn)\.c|worker/main\.c",
         "signals go through uv_process_kill",
     ),
     r"printf|puts|putchar|fwrite": (

@@ -118,7 +118,7 @@ LIBRARIES = {
 }
 
 # single files with narrower or wider rights than their directory: (our own headers, libraries)
-DEMO = (r"supervisor/cli/demo\w*\.h|supervisor/base/result_form\.h|(common|common/io)/[^/]+\.h", JSON)
+DEMO = (r"supervisor/cli/(demo|pipe_client)\.h|supervisor/base/result_form\.h|(common|common/io)/[^/]+\.h", JSON)
 IPC = (r"common/(io/|kernel/)?[^/]+\.h", r"uv\.h|nng/.*")
 HTTP = (r"common/(io/)?[^/]+\.h|config\.h", LOOP)
 EXCEPTIONS = {
@@ -135,8 +135,8 @@ EXCEPTIONS = {
     "common/io/http_lib.h": (r"common/[^/]+\.h", r"curl/curl\.h"),
     "common/io/http_tunnel.c": HTTP,
     "supervisor/cli/demo.c": DEMO,
-    "supervisor/cli/demo_client.c": DEMO,
-    "supervisor/cli/demo_client.h": DEMO,
+    "supervisor/cli/pipe_client.c": DEMO,
+    "supervisor/cli/pipe_client.h": DEMO,
     "supervisor/web/http/mhd.h": (r"common/[^/]+\.h", r"microhttpd\.h|gnutls/.*"),
     "worker/backend/docker/tar.c": (r"(worker/backend/docker|worker/backend|common)/[^/]+\.h", r"archive(_entry)?\.h"),
     "common/io/yaml_tree.c": (r"common/(io/)?[^/]+\.h", r"yaml\.h"),

@@ -8,7 +8,7 @@
  * posix_spawn starts the server as any MCP host would: its stdin and stdout are our pipes, its
  * stderr is ours.
  */
-#include "supervisor/cli/demo_client.h"
+#include "supervisor/cli/pipe_client.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -56,7 +56,7 @@ static int make_pipe(int *ret_read, int *ret_write, struct err *err)
     return rc < 0 ? rc : fd_set_cloexec(ends[1], true, err);
 }
 
-static int spawn(struct demo_client *c, char **argv, struct err *err)
+static int spawn(struct pipe_client *c, char **argv, struct err *err)
 {
     CLEANUP_FD int server_in = -1;
     CLEANUP_FD int server_out = -1;
@@ -91,7 +91,7 @@ static int spawn(struct demo_client *c, char **argv, struct err *err)
 
 /* ---- lines ---- */
 
-static int send_message(struct demo_client *c, const cJSON *message, struct err *err)
+static int send_message(struct pipe_client *c, const cJSON *message, struct err *err)
 {
     CLEANUP_FREE char *text = cJSON_PrintUnformatted(message);
     if (text == NULL) {
@@ -114,7 +114,7 @@ static cJSON *new_message(const char *method)
 }
 
 /* Takes ownership of `params`. */
-static int send_demo_request(struct demo_client *c, const char *method, cJSON *params,
+static int send_demo_request(struct pipe_client *c, const char *method, cJSON *params,
                              int64_t *ret_id, struct err *err)
 {
     int64_t id = c->next_id++;
@@ -130,7 +130,7 @@ static int send_demo_request(struct demo_client *c, const char *method, cJSON *p
 }
 
 /* Moves whole lines from rx to the list of answers; drops notifications. */
-static int sort_lines(struct demo_client *c, struct err *err)
+static int sort_lines(struct pipe_client *c, struct err *err)
 {
     const uint8_t *end;
     while (c->rx.len > 0 && (end = memchr(c->rx.data, '\n', c->rx.len)) != NULL) {
@@ -152,7 +152,7 @@ static int sort_lines(struct demo_client *c, struct err *err)
 }
 
 /* Reads more bytes and sorts them. -ERR_GONE at the end of the stream. */
-static int read_more(struct demo_client *c, uint64_t deadline_ms, struct err *err)
+static int read_more(struct pipe_client *c, uint64_t deadline_ms, struct err *err)
 {
     uint64_t now = clock_ms();
     if (now >= deadline_ms) {
@@ -176,7 +176,7 @@ static int read_more(struct demo_client *c, uint64_t deadline_ms, struct err *er
 }
 
 /* Takes the answer to `id` from the list; NULL if it has not come. */
-static cJSON *take_server_answer(struct demo_client *c, int64_t id)
+static cJSON *take_server_answer(struct pipe_client *c, int64_t id)
 {
     int count = cJSON_GetArraySize(c->answers);
     for (int i = 0; i < count; i++) {
@@ -190,7 +190,7 @@ static cJSON *take_server_answer(struct demo_client *c, int64_t id)
 
 /* ---- requests ---- */
 
-int demo_client_wait(struct demo_client *c, int64_t id, uint64_t timeout_ms, cJSON **ret_result,
+int pipe_client_wait(struct pipe_client *c, int64_t id, uint64_t timeout_ms, cJSON **ret_result,
                      struct err *err)
 {
     uint64_t deadline_ms = clock_ms() + timeout_ms;
@@ -213,7 +213,7 @@ int demo_client_wait(struct demo_client *c, int64_t id, uint64_t timeout_ms, cJS
     return rc;
 }
 
-int demo_client_send_call(struct demo_client *c, const char *tool, cJSON *arguments,
+int pipe_client_send_call(struct pipe_client *c, const char *tool, cJSON *arguments,
                           int64_t *ret_id, struct err *err)
 {
     cJSON *params = cJSON_CreateObject();
@@ -224,20 +224,20 @@ int demo_client_send_call(struct demo_client *c, const char *tool, cJSON *argume
     return send_demo_request(c, "tools/call", params, ret_id, err);
 }
 
-int demo_client_call(struct demo_client *c, const char *tool, cJSON *arguments, uint64_t timeout_ms,
+int pipe_client_call(struct pipe_client *c, const char *tool, cJSON *arguments, uint64_t timeout_ms,
                      cJSON **ret_result, struct err *err)
 {
     int64_t id;
-    int rc = demo_client_send_call(c, tool, arguments, &id, err);
+    int rc = pipe_client_send_call(c, tool, arguments, &id, err);
     if (rc == 0) {
-        rc = demo_client_wait(c, id, timeout_ms, ret_result, err);
+        rc = pipe_client_wait(c, id, timeout_ms, ret_result, err);
     }
     return rc < 0 ? err_wrap(err, "%s", tool) : 0;
 }
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-static int shake_hands(struct demo_client *c, cJSON **ret_info, struct err *err)
+static int shake_hands(struct pipe_client *c, cJSON **ret_info, struct err *err)
 {
     cJSON *params = cJSON_CreateObject();
     cJSON_AddStringToObject(params, "protocolVersion", "2025-11-25");
@@ -249,7 +249,7 @@ static int shake_hands(struct demo_client *c, cJSON **ret_info, struct err *err)
     cJSON *result = NULL;
     int rc = send_demo_request(c, "initialize", params, &id, err);
     if (rc == 0) {
-        rc = demo_client_wait(c, id, HELLO_TIMEOUT_MS, &result, err);
+        rc = pipe_client_wait(c, id, HELLO_TIMEOUT_MS, &result, err);
     }
     if (rc == 0) {
         cJSON *done = new_message("notifications/initialized");
@@ -264,10 +264,10 @@ static int shake_hands(struct demo_client *c, cJSON **ret_info, struct err *err)
     return 0;
 }
 
-int demo_client_start(struct demo_client *c, const char *self, int option_count, char **options,
+int pipe_client_start(struct pipe_client *c, const char *self, int option_count, char **options,
                       cJSON **ret_info, struct err *err)
 {
-    *c = (struct demo_client){.to = -1, .from = -1, .next_id = 1};
+    *c = (struct pipe_client){.to = -1, .from = -1, .next_id = 1};
     buf_init(&c->rx, ANSWER_MAX_BYTES);
     c->answers = cJSON_CreateArray();
 
@@ -286,12 +286,12 @@ int demo_client_start(struct demo_client *c, const char *self, int option_count,
         rc = shake_hands(c, ret_info, err);
     }
     if (rc < 0) {
-        err_ignore(demo_client_stop(c, NULL)); /* the first error is the one to report */
+        err_ignore(pipe_client_stop(c, NULL)); /* the first error is the one to report */
     }
     return rc;
 }
 
-int demo_client_stop(struct demo_client *c, struct err *err)
+int pipe_client_stop(struct pipe_client *c, struct err *err)
 {
     int rc = 0;
     if (c->pid != 0) {

@@ -6,8 +6,8 @@
  *
  * Thread: one at a time. Every function may block until its deadline.
  */
-#ifndef CLOISTER_SUPERVISOR_CLI_DEMO_CLIENT_H
-#define CLOISTER_SUPERVISOR_CLI_DEMO_CLIENT_H
+#ifndef CLOISTER_SUPERVISOR_CLI_PIPE_CLIENT_H
+#define CLOISTER_SUPERVISOR_CLI_PIPE_CLIENT_H
 
 #include <cjson/cJSON.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 
-struct demo_client {
+struct pipe_client {
     pid_t pid;       /* 0 while no server runs */
     int to, from;    /* the server's stdin and stdout; -1 while closed */
     struct buf rx;   /* bytes of an incomplete line */
@@ -27,25 +27,25 @@ struct demo_client {
 /* Starts `self` with the options as an MCP server on pipes, and initialises the session. On success
  * *ret_info is the result of initialize (owned by the caller, cJSON_Delete). On error no process is
  * left. */
-int demo_client_start(struct demo_client *c, const char *self, int option_count, char **options,
+int pipe_client_start(struct pipe_client *c, const char *self, int option_count, char **options,
                       cJSON **ret_info, struct err *err) WARN_UNUSED;
 
-/* Sends tools/call and returns at once; *ret_id is for demo_client_wait(). Takes ownership of
+/* Sends tools/call and returns at once; *ret_id is for pipe_client_wait(). Takes ownership of
  * `arguments`, also on error. */
-int demo_client_send_call(struct demo_client *c, const char *tool, cJSON *arguments,
+int pipe_client_send_call(struct pipe_client *c, const char *tool, cJSON *arguments,
                           int64_t *ret_id, struct err *err) WARN_UNUSED;
 
 /* Waits for the result of a request (owned by the caller, cJSON_Delete). A JSON-RPC error becomes
  * -ERR_INVALID with the server's message; a tool's own failure is an ordinary result. */
-int demo_client_wait(struct demo_client *c, int64_t id, uint64_t timeout_ms, cJSON **ret_result,
+int pipe_client_wait(struct pipe_client *c, int64_t id, uint64_t timeout_ms, cJSON **ret_result,
                      struct err *err) WARN_UNUSED;
 
 /* Sends a call and waits for it. Takes ownership of `arguments`. */
-int demo_client_call(struct demo_client *c, const char *tool, cJSON *arguments, uint64_t timeout_ms,
+int pipe_client_call(struct pipe_client *c, const char *tool, cJSON *arguments, uint64_t timeout_ms,
                      cJSON **ret_result, struct err *err) WARN_UNUSED;
 
 /* Closes the server's stdin, waits for its end, and kills it if it does not end. Returns its exit
  * status, or -ERR_TIMEOUT if it was killed. Returns 0 for a client that never started. */
-int demo_client_stop(struct demo_client *c, struct err *err) WARN_UNUSED;
+int pipe_client_stop(struct pipe_client *c, struct err *err) WARN_UNUSED;
 
 #endif
