@@ -292,7 +292,7 @@ static const char *strip_requests(const struct mcp_request *r, cJSON *requests)
     cJSON *next = NULL;
     for (cJSON *q = requests->child; q != NULL; q = next) {
         next = q->next;
-        const char *lack = input_kind_lacks(r->capabilities, r->revision, q);
+        const char *lack = input_kind_lacks(mcp_request_capabilities(r), q);
         if (lack == NULL) {
             input_kind_adapt(q, r->revision);
         } else {

@@ -8,11 +8,12 @@
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 
+#include "supervisor/mcp/wire/capabilities.h"
 #include "supervisor/mcp/wire/revision.h"
 
-/* Returns NULL if a client of this revision with these capabilities (object or NULL) may get this
- * question ({method, params}); otherwise the capability that it lacks, a string literal. */
-const char *input_kind_lacks(const cJSON *capabilities, enum revision revision,
+/* Returns NULL if a client with these capabilities may get this question ({method, params});
+ * otherwise the capability that it lacks, a string literal. */
+const char *input_kind_lacks(const struct mcp_client_capabilities *capabilities,
                              const cJSON *question);
 
 /* Rewrites a question from the shape of the latest revision to that of this one. */

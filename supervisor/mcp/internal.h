@@ -18,6 +18,7 @@
 #include "supervisor/mcp/progress.h"
 #include "supervisor/mcp/request.h"
 #include "supervisor/mcp/session.h"
+#include "supervisor/mcp/wire/capabilities.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
 #include "supervisor/mcp/wire/revision.h"
 
@@ -27,8 +28,6 @@
 #define MCP_META_CLIENT_INFO  MCP_META "clientInfo"
 #define MCP_META_SERVER_INFO  MCP_META "serverInfo"
 #define MCP_META_LOG_LEVEL    MCP_META "logLevel"
-#define MCP_EXTENSION_TASKS   MCP_META "tasks"
-#define MCP_EXTENSION_UI      MCP_META "ui"
 
 #define MCP_PAGE_ITEMS  100    /* of a list that the layer divides into pages */
 #define MCP_LIST_TTL_MS 300000 /* how long clients may cache a list that never changes */
@@ -101,7 +100,7 @@ struct mcp_session {
     bool initialized;
     bool ready; /* notifications/initialized has arrived: unrequested messages are allowed */
     enum revision revision;
-    cJSON *capabilities;      /* of the client */
+    struct mcp_client_capabilities capabilities;
     char client[CLIENT_SIZE]; /* the client's name, cut to fit */
 
     enum result_form results; /* the form that the transport set */
@@ -153,7 +152,6 @@ struct mcp_request {
     const struct mcp_tool *tool; /* of a tools/call */
     cJSON *message;              /* owns the values below */
     const cJSON *params;         /* object or NULL */
-    const cJSON *capabilities;   /* of the client; object or NULL */
     size_t bytes;                /* size of the request's text */
     size_t kept;                 /* approximate memory of the message; 0 without one */
     bool counted;                /* it counts as a call in flight */
@@ -163,6 +161,8 @@ struct mcp_request {
     void *data; /* the application's */
     struct progress progress;
     bool watched;
+    /* modern: what the request itself declares; mcp_request_capabilities() knows of both eras */
+    struct mcp_client_capabilities own_capabilities;
     int log_level; /* modern: the level in the request itself, or MCP_LOG_NONE */
     /* the request has become this task (tasks.c): no sink; not found by id */
     struct mcp_task *task;
@@ -177,8 +177,10 @@ struct mcp_request *mcp_request_create(struct mcp_session *s, struct mcp_sink *s
                                        struct jsonrpc_message *m, cJSON *owned_message,
                                        size_t bytes);
 
-/* Frees the message of a request that goes on without it; its params and the client's capabilities
- * are gone then. */
+/* What the client of this request can do. */
+const struct mcp_client_capabilities *mcp_request_capabilities(const struct mcp_request *r);
+
+/* Frees the message of a request that goes on without it; its params are gone then. */
 void mcp_request_lighten(struct mcp_request *r);
 
 /* Adds an answer to a batch, and takes ownership of it. If it does not fit, an error with this id

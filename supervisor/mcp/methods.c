@@ -17,7 +17,7 @@
 #include "supervisor/mcp/subscriptions.h"
 #include "supervisor/mcp/tasks.h"
 
-/* limit, since the client's capabilities are kept with the session */
+/* of all that a client says about itself */
 #define INITIALIZE_MAX_BYTES (64u << 10)
 
 int mcp_log_level(const char *name)
@@ -89,9 +89,7 @@ static void initialize_session(struct mcp_request *r)
     snprintf(s->client, sizeof(s->client), "%s", name != NULL ? name : "");
     s->initialized = true;
     s->revision = r->revision = revision;
-    s->capabilities = cJSON_DetachItemFromObjectCaseSensitive(
-        cJSON_GetObjectItemCaseSensitive(r->message, "params"), "capabilities");
-    r->capabilities = s->capabilities;
+    s->capabilities = mcp_client_capabilities_read(json_get(r->params, "capabilities"), revision);
     cJSON *result = cJSON_CreateObject();
     cJSON_AddItemToObjectCS(result, "protocolVersion",
                             cJSON_CreateStringReference(revision_name(revision)));

@@ -89,9 +89,10 @@ struct mcp_request *mcp_request_create(struct mcp_session *s, struct mcp_sink *s
     s->server->kept += r->kept;
     s->principal->kept += r->kept;
     r->log_level = MCP_LOG_NONE;
-    r->capabilities = revision_is_modern(revision)
-                          ? json_get(json_get(m->params, "_meta"), MCP_META_CAPABILITIES)
-                          : s->capabilities;
+    if (revision_is_modern(revision)) {
+        r->own_capabilities = mcp_client_capabilities_read(
+            json_get(json_get(m->params, "_meta"), MCP_META_CAPABILITIES), revision);
+    }
     r->next = s->requests;
     if (r->next != NULL) {
         r->next->prev = r;
@@ -117,7 +118,6 @@ void mcp_request_lighten(struct mcp_request *r)
     drop_message(r);
     r->method_name = r->method->name;
     r->params = NULL;
-    r->capabilities = revision_is_modern(r->revision) ? NULL : r->session->capabilities;
 }
 
 /* Where the answer goes after the request is freed. */
@@ -337,27 +337,19 @@ bool mcp_request_results(const struct mcp_request *r, enum result_form *ret)
     return wish == NULL || (cJSON_IsString(wish) && result_form_parse(wish->valuestring, ret));
 }
 
+const struct mcp_client_capabilities *mcp_request_capabilities(const struct mcp_request *r)
+{
+    return revision_is_modern(r->revision) ? &r->own_capabilities : &r->session->capabilities;
+}
+
 bool mcp_client_can(const struct mcp_request *r, const char *capability)
 {
-    bool extension = strchr(capability, '/') != NULL;
-    const cJSON *in = extension ? json_get(r->capabilities, "extensions") : r->capabilities;
-    return cJSON_IsObject(json_get(in, capability));
+    return mcp_client_capabilities_have(mcp_request_capabilities(r), capability);
 }
 
 bool mcp_client_shows_views(const struct mcp_request *r)
 {
-    if (!mcp_client_can(r, MCP_EXTENSION_UI)) {
-        return false;
-    }
-    const cJSON *ui = json_get(json_get(r->capabilities, "extensions"), MCP_EXTENSION_UI);
-    const cJSON *type;
-    cJSON_ArrayForEach(type, json_get(ui, "mimeTypes"))
-    {
-        if (cJSON_IsString(type) && strcmp(type->valuestring, MCP_VIEW_TYPE) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return mcp_request_capabilities(r)->views;
 }
 
 void mcp_request_set_data(struct mcp_request *r, void *data)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "supervisor/base/result_form.h"
+#include "supervisor/mcp/wire/capabilities.h"
 #include "supervisor/mcp/wire/revision.h"
 
 struct mcp_app;
@@ -41,9 +42,6 @@ bool mcp_request_results(const struct mcp_request *r, enum result_form *ret);
 /* Whether the client declared a capability: "sampling", "elicitation", "roots", or the id of an
  * extension. */
 bool mcp_client_can(const struct mcp_request *r, const char *capability);
-
-/* The type of a view: a document that the client shows to people beside a result. */
-#define MCP_VIEW_TYPE "text/html;profile=mcp-app"
 
 /* Whether the client shows views (MCP Apps). Others must not see that there are any. */
 bool mcp_client_shows_views(const struct mcp_request *r);

@@ -92,7 +92,6 @@ void mcp_session_release(struct mcp_session *s)
         server->app->session_close(server->app->arg, s->data);
     }
     principal_release(s->principal);
-    cJSON_Delete(s->capabilities);
     free(s->name);
     free(s);
 }

@@ -153,7 +153,8 @@ static void check_lack(enum revision revision, const char *capabilities, const c
 {
     cJSON *caps = parse(capabilities);
     cJSON *q = parse(question);
-    const char *lacks = input_kind_lacks(caps, revision, q);
+    const struct mcp_client_capabilities can = mcp_client_capabilities_read(caps, revision);
+    const char *lacks = input_kind_lacks(&can, q);
     if (expected == NULL) {
         assert_null(lacks);
     } else {
