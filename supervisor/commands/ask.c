@@ -178,6 +178,14 @@ int server_send(const struct server *server, const char *method, const char *pat
     return rc;
 }
 
+int server_post(const struct server *server, const char *path, cJSON *owned, cJSON **ret,
+                struct err *err)
+{
+    CLEANUP_FREE char *text = alloc_check(cJSON_PrintUnformatted(owned));
+    cJSON_Delete(owned);
+    return server_send(server, "POST", path, view_of(text), ret, err);
+}
+
 int server_ask(const struct server *server, const char *method, const char *path, cJSON **ret,
                struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
  * `exec`: a program in a sandbox that is there, with our stdin (-i) and in a terminal (-t), as
- * docker has it. Without -i it has no stdin.
+ * docker has it. Without -i it has no stdin. A signal that ends us stops it first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +38,8 @@ static int exec_in(const struct steer *s, const struct server *server, const cha
 {
     CLEANUP_FREE char *whole = alloc_printf("%s/exec", path);
     bool tty = s->values[EXEC_TTY] != NULL, interactive = s->values[EXEC_INTERACTIVE] != NULL;
-    cJSON *body = exec_body(s), *started = NULL;
-    CLEANUP_FREE char *text = alloc_check(cJSON_PrintUnformatted(body));
-    cJSON_Delete(body);
-    int rc = server_send(server, "POST", whole, view_of(text), &started, err);
+    cJSON *started = NULL;
+    int rc = server_post(server, whole, exec_body(s), &started, err);
     if (rc == 0) {
         const struct talk talk = {
             .server = server,
@@ -68,8 +66,10 @@ int command_exec(const struct steer *s)
         rc = err_set(&err, ERR_INVALID, "%s is an execution; name a sandbox", s->words[0]);
     }
     if (rc == 0) {
+        interrupts_begin();
         rc = exec_in(s, server, path, &err);
     }
     servers_finish(&servers);
+    interrupts_end();
     return rc < 0 ? command_fail(&err) : rc;
 }

@@ -6,6 +6,7 @@
  * the other, till the sandbox is closed. It learns of them by events, from the number on that was
  * the latest before it listed the others, so that none is missed between.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +31,13 @@ struct printing {
     struct err cut; /* why the output of an execution ended before it; code 0: it did not */
 };
 
-void print_output(const cJSON *line)
+bool print_output(const cJSON *line)
 {
     FILE *out = strcmp(member_text(line, "stream"), "stderr") == 0 ? stderr : stdout;
     const char *text = json_get_str(line, "text"), *base64 = json_get_str(line, "base64");
     CLEANUP_BUF struct buf bytes;
     buf_init(&bytes, PIECE_MAX_BYTES);
+    errno = 0;
     if (text != NULL) {
         fputs(text, out);
     } else if (base64 != NULL && base64_decode(&bytes, view_of(base64), NULL) == 0) {
@@ -44,6 +46,7 @@ void print_output(const cJSON *line)
         fprintf(stderr, "[%.0f bytes are not kept]\n", member_number(line, "missed"));
     }
     fflush(out);
+    return !ferror(out) || errno != EPIPE;
 }
 
 int check_output_end(const cJSON *end, struct err *err)
@@ -66,7 +69,7 @@ static bool print_log_line(void *arg, const cJSON *line)
         print_object(p->server, line);
         fflush(stdout);
     } else if (end == NULL) {
-        print_output(line);
+        (void)print_output(line);
     }
     err_ignore(end != NULL ? check_output_end(end, &p->cut) : 0); /* print_logs() looks */
     return true;

@@ -105,6 +105,10 @@ int server_ask(const struct server *server, const char *method, const char *path
 int server_send(const struct server *server, const char *method, const char *path, struct view body,
                 cJSON **ret, struct err *err) WARN_UNUSED;
 
+/* POST of an object, which it frees. */
+int server_post(const struct server *server, const char *path, cJSON *owned, cJSON **ret,
+                struct err *err) WARN_UNUSED;
+
 /* Writes the bytes of an answer to a file as they come. */
 int server_bytes(const struct server *server, const char *path, FILE *out,
                  struct err *err) WARN_UNUSED;
@@ -154,6 +158,8 @@ void print_object(const struct server *server, const cJSON *object);
 
 /* ---- talk.c ---- */
 
+#define STATUS_STOPPED 130 /* as shells have it for SIGINT */
+
 /* What is done with an execution while it runs. */
 struct talk {
     const struct server *server;
@@ -163,15 +169,33 @@ struct talk {
     bool is_terminal; /* our stdin is a terminal, whose size its own has */
 };
 
-/* Passes output to our stdout and stderr, and our stdin on, till the execution has ended. Returns
- * the exit status that says how it ended: its own, 124 after its deadline, 137 for memory, 130 if
- * it was stopped. */
+/* Passes output to our stdout and stderr, and our stdin on, till the execution has ended. A signal
+ * that would end us stops it, and a second one does not wait for that. Returns the exit status that
+ * says how it ended: its own, 124 after its deadline, 137 for memory, 130 if it was stopped. */
 int talk_run(const struct talk *talk, struct err *err) WARN_UNUSED;
+
+/* ---- interrupts.c: signals that would end us, which stop what we have begun first ---- */
+
+/* From now on they are kept. */
+void interrupts_begin(void);
+
+/* Readable when one has come since interrupts_take(); -1: they are not kept. */
+int interrupts_fd(void);
+void interrupts_take(void);
+
+/* Whether one has ever come. */
+bool interrupts_came(void);
+
+/* As if one had come: SIGPIPE, which is ignored. */
+void interrupts_note(int number);
+
+/* Dies by the first one that has come; returns if none has. */
+void interrupts_end(void);
 
 /* ---- follow.c ---- */
 
-/* Prints the output that a line of a log has. */
-void print_output(const cJSON *line);
+/* Prints the output that a line of a log has; false: nobody reads ours any more. */
+bool print_output(const cJSON *line);
 
 /* What the last line of a log says: an error if the output ended before the execution. */
 int check_output_end(const cJSON *end, struct err *err) WARN_UNUSED;

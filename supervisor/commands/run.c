@@ -1,7 +1,7 @@
 /*
  * `run`: code from a file or from stdin in a fresh sandbox, which goes with it. Our exit status is
- * the code's. Should we be killed, the sandbox closes by itself when nothing has run in it for a
- * while.
+ * the code's. A signal stops the code and closes the sandbox first; should we be killed, the
+ * sandbox closes by itself when nothing has run in it for a while.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,15 +67,6 @@ static int read_code(const char *file, struct buf *out, struct err *err)
     return rc;
 }
 
-/* Asks with a body that it frees. */
-static int post_object(const struct server *server, const char *path, cJSON *owned, cJSON **ret,
-                       struct err *err)
-{
-    CLEANUP_FREE char *text = alloc_check(cJSON_PrintUnformatted(owned));
-    cJSON_Delete(owned);
-    return server_send(server, "POST", path, view_of(text), ret, err);
-}
-
 static cJSON *code_body(const struct steer *s, const char *file, const char *code,
                         uint64_t timeout_s)
 {
@@ -98,7 +89,7 @@ static int run_in(const struct server *server, const char *sandbox, cJSON *owned
 {
     CLEANUP_FREE char *path = alloc_printf("/v1/sandboxes/%s/exec", sandbox);
     cJSON *started = NULL;
-    int rc = post_object(server, path, owned_body, &started, err);
+    int rc = server_post(server, path, owned_body, &started, err);
     if (rc == 0) {
         const struct talk talk = {.server = server,
                                   .execution = member_text(started, "execution_id")};
@@ -116,7 +107,7 @@ static int run_fresh(const struct steer *s, const struct server *server, cJSON *
     if (s->values[RUN_IMAGE] != NULL) {
         cJSON_AddStringToObject(wish, "image", s->values[RUN_IMAGE]);
     }
-    int rc = post_object(server, "/v1/sandboxes", wish, &sandbox, err);
+    int rc = server_post(server, "/v1/sandboxes", wish, &sandbox, err);
     if (rc < 0) {
         cJSON_Delete(owned_body);
         return rc;
@@ -124,7 +115,12 @@ static int run_fresh(const struct steer *s, const struct server *server, cJSON *
     const char *id = member_text(sandbox, "sandbox_id");
     struct err unclosed = ERR_INIT; /* it closes by itself */
     CLEANUP_FREE char *path = alloc_printf("/v1/sandboxes/%s", id);
-    rc = run_in(server, id, owned_body, err);
+    if (interrupts_came()) {
+        cJSON_Delete(owned_body);
+        rc = STATUS_STOPPED;
+    } else {
+        rc = run_in(server, id, owned_body, err);
+    }
     err_ignore(server_ask(server, "DELETE", path, &closed, &unclosed));
     cJSON_Delete(closed);
     cJSON_Delete(sandbox);
@@ -146,9 +142,11 @@ int command_run_code(const struct steer *s)
     rc = rc == 0 ? servers_only(&servers, &server, &err) : err_wrap(&err, "--timeout");
     rc = rc == 0 ? read_code(file, &code, &err) : rc;
     if (rc == 0) {
+        interrupts_begin();
         const char *text = buf_cstr(&code);
         rc = run_fresh(s, server, code_body(s, file, text != NULL ? text : "", timeout_s), &err);
     }
     servers_finish(&servers);
+    interrupts_end();
     return rc < 0 ? command_fail(&err) : rc;
 }

@@ -6,8 +6,12 @@
  *
  * A terminal from which we read is made raw for the time of the talk, since the one inside has its
  * own line discipline: Ctrl-C is a byte like any other and interrupts what runs there. One from
- * which we do not read stays as it is, so Ctrl-C ends us. Its size is told at the beginning and
- * when it changes; a change while a request is under way is told behind it.
+ * which we do not read stays as it is, so Ctrl-C is a signal for us. Its size is told at the
+ * beginning and when it changes; a change while a request is under way is told behind it. While we
+ * are suspended the terminal is as it was, and raw again when we go on in the foreground.
+ *
+ * A signal that would end us (interrupts.c) stops what runs; its output goes on till it has ended,
+ * which the server sees to, or till the next signal.
  *
  * Pipes and terminals are polled; files cannot be, and need not, as reading one never waits for
  * long.
@@ -35,8 +39,8 @@
 #define DEPTH_MAX         64
 #define STATUS_TIMEOUT    124 /* as timeout(1) */
 #define STATUS_NO_PROGRAM 127 /* as shells have it */
-#define STATUS_STOPPED    130
 #define STATUS_MEMORY     137
+#define STOP_PATIENCE_MS  10000 /* the server kills what does not end by itself after 2 s */
 
 struct talking {
     const struct talk *talk;
@@ -46,15 +50,18 @@ struct talking {
     struct buf rest; /* the beginning of a line of output */
     cJSON *end;      /* how it ended; NULL: not yet */
     uv_poll_t input;
-    uv_signal_t resized;
-    bool polls, watches_size, closing;
+    uv_signal_t resized, suspended, continued;
+    uv_poll_t interrupt;
+    uv_timer_t patience; /* with what is being stopped */
+    bool polls, watches_size, watches_state, watches_interrupt, closing;
+    bool stopping;
     bool sending;  /* a piece of stdin is on its way */
     bool size_due; /* the terminal's size has changed since it was told */
     bool finished; /* nothing more is read */
     struct buf body;
     int flags; /* of our stdin, before the loop changed them */
     struct termios terminal;
-    bool is_raw;
+    bool has_terminal; /* which is raw while we are not suspended */
     int rc;
     struct err err;
 };
@@ -77,6 +84,14 @@ static void close_talk(struct talking *t)
     }
     if (t->watches_size) {
         uv_close((uv_handle_t *)&t->resized, NULL);
+    }
+    if (t->watches_state) {
+        uv_close((uv_handle_t *)&t->suspended, NULL);
+        uv_close((uv_handle_t *)&t->continued, NULL);
+    }
+    if (t->watches_interrupt) {
+        uv_close((uv_handle_t *)&t->interrupt, NULL);
+        uv_close((uv_handle_t *)&t->patience, NULL);
     }
     http_client_close(t->client, on_talk_closed, NULL);
 }
@@ -209,19 +224,113 @@ static void on_resized(uv_signal_t *handle, int number)
     send_size(handle->data);
 }
 
+static void enter_raw(struct talking *t)
+{
+    struct termios raw = t->terminal;
+    cfmakeraw(&raw);
+    (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+    if (t->flags >= 0) { /* they are the loop's again */
+        (void)fcntl(STDIN_FILENO, F_SETFL, t->flags | O_NONBLOCK);
+    }
+}
+
+/* As it was; it is shared with our caller's shell. */
+static void leave_raw(struct talking *t)
+{
+    if (t->has_terminal) {
+        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &t->terminal);
+    }
+    if (t->flags >= 0) {
+        (void)fcntl(STDIN_FILENO, F_SETFL, t->flags);
+    }
+}
+
+/* In the background the terminal is somebody else's; we are told again when it is ours. */
+static void on_continued(uv_signal_t *handle, int number)
+{
+    struct talking *t = handle->data;
+    (void)number;
+    if (tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+        enter_raw(t);
+        send_size(t);
+    }
+}
+
+static void on_suspended(uv_signal_t *handle, int number)
+{
+    struct talking *t = handle->data;
+    leave_raw(t);
+    uv_signal_stop(&t->suspended); /* so that it suspends us */
+    (void)raise(number);
+    uv_signal_start(&t->suspended, on_suspended, number);
+    on_continued(&t->continued, SIGCONT);
+}
+
 static void begin_terminal(struct talking *t)
 {
-    struct termios raw;
-    if (t->talk->sends_stdin && tcgetattr(STDIN_FILENO, &t->terminal) == 0) {
-        raw = t->terminal;
-        cfmakeraw(&raw);
-        t->is_raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
-    }
     uv_signal_init(&t->loop, &t->resized);
     t->resized.data = t;
     t->watches_size = true;
     uv_signal_start(&t->resized, on_resized, SIGWINCH);
+    if (t->talk->sends_stdin && tcgetattr(STDIN_FILENO, &t->terminal) == 0) {
+        t->has_terminal = true;
+        t->watches_state = true;
+        uv_signal_init(&t->loop, &t->suspended);
+        uv_signal_init(&t->loop, &t->continued);
+        t->suspended.data = t->continued.data = t;
+        uv_signal_start(&t->suspended, on_suspended, SIGTSTP);
+        uv_signal_start(&t->continued, on_continued, SIGCONT);
+        enter_raw(t);
+    }
     send_size(t);
+}
+
+/* ---- interrupts ----------------------------------------------------------------------------- */
+
+static void on_patience_over(uv_timer_t *timer)
+{
+    close_talk(timer->data);
+}
+
+static void on_stop_asked(void *arg, int rc, const struct http_response *response,
+                          const struct err *err)
+{
+    (void)response, (void)err;
+    if (rc < 0) { /* there is no server that could stop it */
+        close_talk(arg);
+    }
+}
+
+static void stop_talk(struct talking *t)
+{
+    if (t->stopping) {
+        close_talk(t);
+        return;
+    }
+    CLEANUP_FREE char *path = alloc_printf("/v1/executions/%s/stop", t->talk->execution);
+    const struct http_request request = {
+        .method = "POST", .path = path, .total_ms = STOP_PATIENCE_MS};
+    t->stopping = true;
+    (void)http_send(t->client, &request, on_stop_asked, t);
+    uv_timer_start(&t->patience, on_patience_over, STOP_PATIENCE_MS, 0);
+}
+
+static void on_interrupt(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events;
+    interrupts_take();
+    stop_talk(poll->data);
+}
+
+static void begin_interrupts(struct talking *t)
+{
+    t->watches_interrupt =
+        interrupts_fd() >= 0 && uv_poll_init(&t->loop, &t->interrupt, interrupts_fd()) == 0;
+    if (t->watches_interrupt) {
+        uv_timer_init(&t->loop, &t->patience);
+        t->interrupt.data = t->patience.data = t;
+        uv_poll_start(&t->interrupt, UV_READABLE, on_interrupt);
+    }
 }
 
 /* ---- output --------------------------------------------------------------------------------- */
@@ -236,8 +345,8 @@ static void take_output_line(struct talking *t, struct view text)
     }
     if (json_get(line, "end") != NULL) {
         t->end = cJSON_DetachItemFromObjectCaseSensitive(line, "end");
-    } else {
-        print_output(line);
+    } else if (!print_output(line) && !t->stopping) { /* nobody reads it any more */
+        interrupts_note(SIGPIPE);
     }
     cJSON_Delete(line);
 }
@@ -282,6 +391,9 @@ static void on_output_over(void *arg, int rc, const struct http_response *respon
 
 static int status_of_end(const cJSON *end)
 {
+    if (interrupts_came()) { /* how it ended is our doing */
+        return STATUS_STOPPED;
+    }
     static const struct {
         const char *status;
         int exit;
@@ -315,6 +427,7 @@ static void begin_talk(struct talking *t)
     const struct http_request request = {
         .method = "GET", .path = path, .total_ms = SERVER_STREAM_MS, .on_data = on_output_piece};
     (void)http_send(t->client, &request, on_output_over, t);
+    begin_interrupts(t);
     if (t->talk->is_terminal) {
         begin_terminal(t);
     }
@@ -341,12 +454,7 @@ int talk_run(const struct talk *talk, struct err *err)
         uv_run(&t.loop, UV_RUN_DEFAULT);
         rc = t.rc;
     }
-    if (t.is_raw) {
-        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &t.terminal);
-    }
-    if (t.flags >= 0) {
-        (void)fcntl(STDIN_FILENO, F_SETFL, t.flags); /* it is shared with our caller's shell */
-    }
+    leave_raw(&t);
     if (rc < 0 && t.rc < 0) {
         *err = t.err;
     } else if (rc == 0) {

@@ -177,6 +177,127 @@ def terminal_without_stdin():
     text("stop", "box")
 
 
+SLEEPER = "echo on; exec sleep 900"
+
+
+def executions(name="box"):
+    """The latest executions of a sandbox: id and status, the last one first."""
+    return [(e["execution_id"], e["status"]) for e in json.loads(text("inspect", name))[0]["executions_recent"]]
+
+
+@suite.case("a signal that ends run or exec stops what they have begun first, and they die by it")
+def interrupted():
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        runner = begin("run", "-l", "bash", stdin=subprocess.PIPE)
+        runner.stdin.write(SLEEPER.encode())
+        runner.stdin.close()
+        equal(runner.stdout.readline(), b"on\n")
+        process = begin("exec", "box", "sh", "-c", SLEEPER)
+        equal(process.stdout.readline(), b"on\n")
+        for each in (process, runner):
+            each.send_signal(number)
+            equal(each.wait(120), -number)
+            equal(each.stderr.read(), b"")
+            each.stdout.close()
+            each.stderr.close()
+        equal(executions()[0][1], "cancelled", number)
+        equal(text("ps", "-q").split(), [shared()[2]], "the sandbox of run is closed")
+
+
+@suite.case("run and exec stop what they have begun when nobody reads its output any more")
+def unread():
+    for words in (("exec", "box", "yes"), ("run", "-l", "bash")):
+        process = begin(*words, stdin=subprocess.PIPE)
+        process.stdin.write(b"exec yes")
+        process.stdin.close()
+        equal(process.stdout.readline(), b"y\n")
+        process.stdout.close()
+        equal(process.wait(120), -signal.SIGPIPE)
+        process.stderr.close()
+    equal([status for _, status in executions() if status in ("running", "queued")], [])
+    equal(text("ps", "-q").split(), [shared()[2]], "the sandbox of run is closed")
+
+
+class Terminal:
+    """A shell with job control on a terminal, which leaves the terminal's mode alone. It has its prompt."""
+
+    def __init__(self):
+        self.seen = b""
+        self.fd, self.theirs = pty.openpty()
+        env = {**PLAIN, "PS1": "ready> ", "TERM": "xterm", "ENV": "", "CLOISTER": PROGRAM, "DIR": shared()[0].runtime_dir}
+        self.shell = subprocess.Popen(["setsid", "--ctty", "sh", "-mi"], env=env, stdin=self.theirs, stdout=self.theirs, stderr=self.theirs)
+        os.set_blocking(self.fd, False)
+        self.shows(b"ready> ")
+        self.before = self.mode()
+
+    def mode(self):
+        return subprocess.run(["stty", "-g"], stdin=self.theirs, capture_output=True, check=True).stdout
+
+    def shows(self, words):
+        def found():
+            try:
+                self.seen += os.read(self.fd, 65536)
+            except BlockingIOError:
+                pass
+            return words in self.seen
+
+        poll(f"{words} on the terminal", found)
+        self.seen = self.seen.partition(words)[2]
+
+    def type(self, words):
+        os.write(self.fd, words)
+
+    def exec(self, script):
+        """Types an exec -it, and returns its pid when it is raw and has begun."""
+        self.type(f"$CLOISTER --runtime-dir $DIR exec -it box sh -c '{script}'\n".encode())
+        self.shows(b"on\r\n")
+        poll("a raw terminal", lambda: self.mode() != self.before)
+        with open(f"/proc/{self.shell.pid}/task/{self.shell.pid}/children", encoding="ascii") as children:
+            return int(children.read().split()[0])
+
+    def close(self):
+        self.type(b"exit\n")
+        self.shell.wait(120)
+        os.close(self.fd)
+        os.close(self.theirs)
+
+
+@suite.case("exec -it gives the terminal back by whatever signal it ends, and stops what ran")
+def terminal_given_back():
+    terminal = Terminal()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1):
+        os.kill(terminal.exec("echo o''n; exec sleep 900"), number)
+        terminal.shows(b"ready> ")
+        equal(terminal.mode(), terminal.before, number)
+        equal(os.get_blocking(terminal.theirs), True)
+        terminal.type(b'echo "status $?"\n')
+        terminal.shows(f"\r\nstatus {128 + number}\r\n".encode())
+        terminal.shows(b"ready> ")
+        equal(executions()[0][1], "cancelled", number)
+    terminal.close()
+
+
+@suite.case("exec -it that is suspended gives the terminal back, and takes it when it goes on")
+def suspended():
+    terminal = Terminal()
+    pid = terminal.exec("echo o''n; while read word; do echo got-$word; done")
+    for number in (signal.SIGTSTP, signal.SIGSTOP):
+        os.kill(pid, number)
+        terminal.shows(b"ready> ")
+        if number == signal.SIGTSTP:  # nobody can give anything back at the other
+            equal(terminal.mode(), terminal.before)
+        else:
+            subprocess.run(["stty", terminal.before.decode().strip()], stdin=terminal.theirs, check=True)
+        terminal.type(b"fg\n")
+        poll("a raw terminal again", lambda: terminal.mode() != terminal.before)
+        terminal.type(b"it\r")
+        terminal.shows(b"got-it")
+    terminal.type(b"\x04")
+    terminal.shows(b"ready> ")
+    equal(terminal.mode(), terminal.before)
+    terminal.close()
+
+
 @suite.case("cp moves files in and out, of any size and through pipes; what fails leaves nothing")
 def copy():
     directory = mcp.temporary_directory()
