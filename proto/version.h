@@ -20,11 +20,12 @@
  *  16  a sandbox has a lifetime
  *  17  servers of one engine take over each other's sandboxes
  *  18  a probe tells whether another one would find the same
+ *  19  a round among several servers may wait, and CLOSE of its worker ends them
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     18
+#define PROTO_VERSION     19
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

@@ -1,6 +1,7 @@
 /*
  * The rounds of a server have one backend object, which remembers when it has heard of whom. It
- * stays on the worker's list of such objects, and is closed when the worker leaves.
+ * stays on the worker's list of such objects, and is closed when the worker leaves. Only a CLOSE
+ * makes it say that the server has ended: a worker that is stopped by somebody is replaced.
  */
 #include "worker/front.h"
 
@@ -129,11 +130,34 @@ void front_round(struct worker *w, struct ipc_request *request, const struct msg
         return;
     }
     if (e->backend->ops->front != NULL) {
-        e->backend->ops->front(e->backend, &spec, m->front.lease_ms, on_round, e);
+        e->backend->ops->front(e->backend, &spec, m->front.lease_ms, m->front.wait_ms, on_round, e);
     } else {
         err_set(&err, ERR_CONFIG, "servers of %s know nothing of each other",
                 e->backend->ops->name);
         on_round(e, -err.code, NULL, 0, false, &err);
     }
     place_finish(&spec.place);
+}
+
+/* ---- the end ---- */
+
+static void on_front_left(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct worker *w = arg;
+    (void)hint;
+    if (rc < 0) {
+        log_warn("other servers take this one for gone only later: %s", err->text);
+    }
+    life_close(w, EXIT_CODE_OK, 0);
+}
+
+bool front_leave(struct worker *w)
+{
+    struct oneshot *e = w->front;
+    bool leaves = e != NULL && !e->closing && e->backend->ops->front_leave != NULL;
+    if (leaves && !w->front_leaves) {
+        w->front_leaves = true;
+        e->backend->ops->front_leave(e->backend, on_front_left, w);
+    }
+    return leaves;
 }

@@ -7,6 +7,8 @@
 #ifndef CLOISTER_WORKER_FRONT_H
 #define CLOISTER_WORKER_FRONT_H
 
+#include <stdbool.h>
+
 #include "common/io/ipc.h"
 #include "proto/msg.h"
 
@@ -14,5 +16,9 @@ struct worker;
 
 void front_keep(struct worker *w, struct ipc_request *request, const struct msg *m);
 void front_round(struct worker *w, struct ipc_request *request, const struct msg *m);
+
+/* For CLOSE: says that the server has ended, and closes the worker then; false if it has not been
+ * among others. */
+bool front_leave(struct worker *w);
 
 #endif

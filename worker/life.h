@@ -78,6 +78,7 @@ struct worker {
         uint64_t seq;
     } keep;
     struct oneshot *front; /* of the list below, if FRONT was asked */
+    bool front_leaves;     /* it is saying that the server has ended */
 
     /* Who works for it. */
     struct backend *backend;

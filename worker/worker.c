@@ -139,7 +139,9 @@ static void handle_close(struct worker *w, struct ipc_request *request, const st
     struct asker *asker = worker_asker(request, m->seq);
     asker->next = w->close_askers;
     w->close_askers = asker;
-    life_close(w, EXIT_CODE_OK, m->close.grace_ms);
+    if (w->sm.state != WORKER_NEW || !front_leave(w)) {
+        life_close(w, EXIT_CODE_OK, m->close.grace_ms);
+    }
 }
 
 struct oneshot *worker_oneshot(struct worker *w, struct ipc_request *request, uint64_t seq,

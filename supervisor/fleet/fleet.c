@@ -98,6 +98,7 @@ static void on_sandbox_gone(void *arg, struct sandbox *s)
     struct fleet *f = arg;
     TAILQ_REMOVE(&f->sandboxes, s, node);
     pool_look(f->pool);
+    fleet_maybe_leave_others(f);
 }
 
 static struct sandbox_setup setup_of(struct fleet *f)

@@ -82,4 +82,7 @@ void fleet_bound_tombstones(struct fleet *f);
  * host. */
 void fleet_maybe_stopped(struct fleet *f);
 
+/* Ends this server's part among others, if it is stopping and the last of its sandboxes is gone. */
+void fleet_maybe_leave_others(struct fleet *f);
+
 #endif

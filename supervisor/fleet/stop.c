@@ -4,7 +4,8 @@
  * left keeps its directory but not the lock, so the next server sweeps it. contrib/HACKING.md has a
  * table for sandboxes that are just being created. A server of a named instance may leave its
  * sandboxes to the next one instead; the lock is released last, so two servers never share an
- * instance.
+ * instance. One of several servers of an engine says to the others that it has ended, when no
+ * sandbox is left here.
  *
  * A server with its own instance has a sweeper (sweeper.h), so it need not force anything: after
  * 3.5 s, before clients kill us, the sweeper takes over the rest. If many sandboxes end with the
@@ -65,6 +66,13 @@ static void on_stop_timer_closed(uv_handle_t *handle)
 static void on_part_closed(void *arg)
 {
     on_host_closed(arg);
+}
+
+void fleet_maybe_leave_others(struct fleet *f)
+{
+    if (f->host.stopping && TAILQ_EMPTY(&f->sandboxes)) {
+        fronts_end(STEAL_PTR(f->fronts));
+    }
 }
 
 static void leave(struct fleet *f)
@@ -187,7 +195,8 @@ void fleet_shutdown(struct fleet *f, enum fleet_end end, void (*done)(void *arg)
             sandbox_close(s, "the server is shutting down", NULL, NULL);
         }
     }
-    fronts_stop(STEAL_PTR(f->fronts));
+    fronts_stop(f->fronts);
+    fleet_maybe_leave_others(f);
     worker_link_stop_expendable(&f->host);
     sweep_stop(f->sweep);
     removals_stop(&f->host);

@@ -136,6 +136,75 @@ def server_ended():
     goes_on(end)
 
 
+LONG_S = 600  # nothing that waits for such a lease ends in time
+
+
+def ended(server):
+    server.process.send_signal(signal.SIGTERM)
+    equal(server.wait_exit(), 0, f"exit status; {server.log_tail()}")
+
+
+@suite.case("a server that is told to end gives its lease up: the others need not wait for the end of its time")
+def gives_up():
+    first, *others = [front("--max-sandboxes", "8", lease=LONG_S) for _ in range(3)]
+    made = {first.call("create_sandbox")["sandbox_id"] for _ in range(3)}
+    for box in made:
+        first.run("x = 41", sandbox_id=box)
+    ended(first)
+    poll("each is at one of the others", lambda: sorted(box for server in others for box in boxes(server)) == sorted(made))
+    for server in others:
+        for box in boxes(server):
+            poll("it is ready", lambda: has(server, box))  # pylint: disable=cell-var-from-loop
+            equal(server.run("x + 1", sandbox_id=box)["result"], "42")
+            equal(owner_of(box), name_of(server))
+    poll("nothing of its lease is left", lambda: lease_of(first) is None)
+    finish(*others)
+
+
+@suite.case("a server that has ended in order comes back, and what others have taken over stays theirs")
+def back_among_others():
+    first, second = front(lease=LONG_S), front(lease=LONG_S)
+    box = first.call("create_sandbox", name="box")["sandbox_id"]
+    first.run("x = 42", sandbox_id=box)
+    ended(first)
+    poll("the second has it", lambda: has(second, box))
+    again = front(lease=LONG_S, runtime_dir=first.runtime_dir)
+    poll("the first knows", lambda: boxes(again).get(box, {"state": "failed"})["state"] == "failed")
+    mine = again.call("create_sandbox")["sandbox_id"]
+    equal((owner_of(box), owner_of(mine)), (name_of(second), name_of(again)))
+    ended(second)
+    poll("both are at the first", lambda: has(again, box) and has(again, mine), found=again.log_tail)
+    equal(again.run("x", sandbox_id=box)["result"], "42")
+    finish(again)
+
+
+@suite.case("a server that ends in order and comes back among nobody still has its sandboxes")
+def back_alone():
+    first = front(lease=LONG_S)
+    box = first.call("create_sandbox")["sandbox_id"]
+    first.run("x = 42", sandbox_id=box)
+    ended(first)
+    lease = lease_of(first)
+    equal(lease["spec"].get("holderIdentity"), None)
+    again = front(lease=LONG_S, runtime_dir=first.runtime_dir)
+    equal(again.run("x", sandbox_id=box)["result"], "42")
+    poll("it holds its lease again", lambda: lease_of(again)["spec"].get("holderIdentity"))
+    finish(again)
+
+
+@suite.case("without the right to watch leases the end of a server is seen in the next round", when=FAKED)
+def no_watch():
+    cluster.order(deny=["watch leases"])
+    first, second = front(), front()
+    box = first.call("create_sandbox")["sandbox_id"]
+    first.run("x = 42", sandbox_id=box)
+    ended(first)
+    poll("the second has it", lambda: has(second, box), found=second.log_tail)
+    equal(second.run("x", sandbox_id=box)["result"], "42")
+    cluster.calm()
+    finish(second)
+
+
 @suite.case("a server that was only cut off finds that its sandboxes are another's, and does not touch them")
 def cut_off():
     first, second = front(), front()

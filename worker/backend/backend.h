@@ -250,9 +250,14 @@ struct backend_ops {
 
     /* One round of a server among others of its engine, called again and again on an object for
      * nothing else: says that it lives for another lease_ms, and takes over sandboxes of those that
-     * have not said so in time. Of two servers only one ever gets a sandbox. NULL with `keep`. */
+     * have not said so in time. It begins after wait_ms, or as soon as another server ends in
+     * order. Of two servers only one ever gets a sandbox. NULL with `keep`. */
     void (*front)(struct backend *b, const struct backend_spec *spec, uint64_t lease_ms,
-                  backend_front_fn done, void *arg);
+                  uint64_t wait_ms, backend_front_fn done, void *arg);
+
+    /* Says that this server has ended: others take over at once what it has left. The last request
+     * to such an object; a round that waits is answered before. NULL with `front`. */
+    void (*front_leave)(struct backend *b, backend_done_fn done, void *arg);
 
     /* Ends the sandbox and removes everything that create made, also after attach, and also the
      * remains of an unfinished creation (then the caller sets spec). Files whose removal takes long

@@ -1,9 +1,13 @@
 /*
  * Several servers of one engine look after each other's sandboxes. What lies there is the backend's
  * matter, so one worker more does the rounds: it says that this server lives, and brings sandboxes
- * of those that do not. That worker is asked three times in a lease. If it dies, another one goes
- * on; if rounds fail for longer than a lease, others take our sandboxes over, which each sandbox's
- * worker finds out for itself.
+ * of those that do not. There are three rounds in a lease, and another one when a server ends in
+ * order, which that worker knows at once; so it is asked for the next round when one is answered,
+ * and waits itself. If it dies, another one goes on; if rounds fail for longer than a lease, others
+ * take our sandboxes over, which each sandbox's worker finds out for itself.
+ *
+ * The last deed of a server that ends is to say so, when each of its sandboxes is removed or left:
+ * another one would take over what is being removed.
  *
  * This server's name among the others is random and stays with the instance, so a server that is
  * started again in time still has its sandboxes. It is a file that all workers can read.
@@ -34,7 +38,9 @@
 
 #define ROUNDS_OF_LEASE  3
 #define ROUND_MS         60000 /* for one with many requests to an engine that is slow */
-#define AGAIN_MS         1000  /* after a worker has died, a round has failed, or left more to do */
+#define LEAVE_MS         2500  /* to say that we have ended */
+#define EXIT_MS          1000
+#define AGAIN_MS         1000 /* after a worker has died, a round has failed, or left more to do */
 #define NAME_CHARS       16
 #define SWEEP_GENERATION 1000000000
 
@@ -46,11 +52,13 @@ struct fronts {
     char worker[17];          /* its id, and that of its directory */
     char *dir;
     uint64_t generation;
-    bool failed; /* the last round did, which was logged */
-    bool stopped;
+    bool failed;  /* the last round did, which was logged */
+    bool stopped; /* nothing is taken over any more */
+    bool ending;
 };
 
 static void start_rounds(struct fronts *f);
+static void ask_round(struct fronts *f, uint64_t wait_ms);
 
 static void on_round_time(uv_timer_t *timer)
 {
@@ -119,12 +127,12 @@ static void on_front_answer(void *arg, int rc, const struct msg *reply, const st
 {
     struct fronts *f = arg;
     uint64_t pause_ms = f->setup.host->config->front_lease_s * 1000 / ROUNDS_OF_LEASE;
+    uint64_t brief_ms = pause_ms < AGAIN_MS ? pause_ms : AGAIN_MS;
     (void)hint;
     if ((rc < 0 && err == NULL) || f->stopped) {
-        return; /* on_front_dead() follows */
+        return; /* on_front_dead() follows, or fronts_end() */
     }
     if (rc < 0) {
-        pause_ms = pause_ms < AGAIN_MS ? pause_ms : AGAIN_MS;
         log_line(f->failed ? LOG_DEBUG : LOG_WARN, "among other servers: %s", err->text);
     } else if (f->failed) {
         log_info("the lease is renewed again, and other servers are seen");
@@ -132,19 +140,21 @@ static void on_front_answer(void *arg, int rc, const struct msg *reply, const st
     f->failed = rc < 0;
     if (rc == 0) {
         take_sandboxes(f, reply->front_ok.taken);
-        pause_ms = reply->front_ok.more && pause_ms > AGAIN_MS ? AGAIN_MS : pause_ms;
+        ask_round(f, reply->front_ok.more ? brief_ms : pause_ms);
+    } else {
+        round_later(f, brief_ms);
     }
-    round_later(f, pause_ms);
 }
 
-static void ask_round(struct fronts *f)
+static void ask_round(struct fronts *f, uint64_t wait_ms)
 {
     struct msg m = {.type = MSG_FRONT};
     struct err err = ERR_INIT;
     m.front.backend = view_of(f->setup.backend);
     m.front.place = f->place;
     m.front.lease_ms = f->setup.host->config->front_lease_s * 1000;
-    if (worker_link_ask(f->link, &m, ROUND_MS, on_front_answer, f, &err) < 0) {
+    m.front.wait_ms = wait_ms;
+    if (worker_link_ask(f->link, &m, wait_ms + ROUND_MS, on_front_answer, f, &err) < 0) {
         worker_link_kill(f->link, "%s", err.text);
     }
 }
@@ -153,7 +163,7 @@ static void on_front_ready(void *arg)
 {
     struct fronts *f = arg;
     if (!f->stopped) {
-        ask_round(f);
+        ask_round(f, 0);
     }
 }
 
@@ -167,7 +177,7 @@ static void on_front_timer_closed(uv_handle_t *handle)
     fleet_host_release(host);
 }
 
-static void end_fronts(struct fronts *f)
+static void remove_fronts(struct fronts *f)
 {
     err_ignore(dir_remove(f->dir, NULL)); /* what stays is swept by the next server */
     uv_close((uv_handle_t *)&f->timer, on_front_timer_closed);
@@ -177,8 +187,8 @@ static void on_front_dead(void *arg, const struct worker_death *death)
 {
     struct fronts *f = arg;
     worker_link_destroy(STEAL_PTR(f->link));
-    if (f->stopped) {
-        end_fronts(f);
+    if (f->ending) {
+        remove_fronts(f);
         return;
     }
     log_warn("the worker that renews the lease has ended: %s", death->reason);
@@ -193,7 +203,7 @@ static void start_rounds(struct fronts *f)
     struct fleet_host *host = f->setup.host;
     struct err err = ERR_INIT;
     if (f->link != NULL) {
-        ask_round(f);
+        ask_round(f, 0);
         return;
     }
     struct worker_args args = {
@@ -202,7 +212,6 @@ static void start_rounds(struct fronts *f)
         .shared_dir = host->instance->shared,
         .backend = f->setup.backend,
         .generation = ++f->generation,
-        .expendable = true,
     };
     int rc = instance_restore(host->instance, f->dir, &err);
     rc = rc < 0 ? rc : worker_link_start(host, &args, &events, f, &f->link, &err);
@@ -262,8 +271,36 @@ void fronts_stop(struct fronts *f)
     if (f != NULL) {
         f->stopped = true;
         uv_timer_stop(&f->timer);
-        if (f->link == NULL) {
-            end_fronts(f);
-        }
+    }
+}
+
+static void on_left(void *arg, int rc, const struct msg *reply, const struct err *err,
+                    const char *hint)
+{
+    struct fronts *f = arg;
+    (void)reply, (void)hint;
+    if (rc == 0) {
+        worker_link_retire(f->link, EXIT_MS);
+    } else if (err != NULL) {
+        worker_link_kill(f->link, "could not say that this server has ended: %s", err->text);
+    } /* else it is dying: on_front_dead() follows */
+}
+
+void fronts_end(struct fronts *f)
+{
+    struct msg m = {.type = MSG_CLOSE};
+    struct err err = ERR_INIT;
+    if (f == NULL) {
+        return;
+    }
+    f->ending = true;
+    if (f->link == NULL) {
+        remove_fronts(f);
+    } else if (worker_link_is_ending(f->link)) {
+        log_debug("the worker that renews the lease is ending already");
+    } else if (!worker_link_is_ready(f->link)) {
+        worker_link_kill(f->link, "is not needed any more");
+    } else if (worker_link_ask(f->link, &m, LEAVE_MS, on_left, f, &err) < 0) {
+        worker_link_kill(f->link, "%s", err.text);
     }
 }

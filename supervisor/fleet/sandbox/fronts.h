@@ -30,7 +30,11 @@ struct fronts *fronts_begin(const struct fronts_setup *setup);
  * logged. */
 void fronts_leave(const struct instance *instance);
 
-/* The object frees itself when its worker, which is expendable, has ended. NULL is fine. */
+/* From now on nothing is taken over. NULL is fine. */
 void fronts_stop(struct fronts *f);
+
+/* Each sandbox is removed or left: says to the others that this server has ended. After
+ * fronts_stop(); the object frees itself when its worker has ended. NULL is fine. */
+void fronts_end(struct fronts *f);
 
 #endif

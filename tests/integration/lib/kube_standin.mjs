@@ -24,6 +24,7 @@ const { WebSocketServer } = createRequire(join(process.env.CLOISTER_CLIENTS, 'pa
 const [directory, certificate, key, clientCa] = process.argv.slice(2);
 
 const GROUPS = { pods: ['', 'v1', 'Pod'], configmaps: ['', 'v1', 'ConfigMap'], networkpolicies: ['networking.k8s.io', 'v1', 'NetworkPolicy'], leases: ['coordination.k8s.io', 'v1', 'Lease'] };
+const WATCHED = { Pod: 'pods', Lease: 'leases' };
 const MOST_BYTES = 3 * 2 ** 20; // of a request; the real limit
 const MAP_BYTES = 2 ** 20;
 const HUGE_BYTES = 200 * 2 ** 20;
@@ -53,8 +54,9 @@ const pods = new Pods(directory, (kind, namespace, name) => objects.get(at(kind,
 function touched(object, type = 'MODIFIED') {
     version += 1;
     object.metadata.resourceVersion = String(version);
-    if (object.kind === 'Pod') {
-        const event = { version, type, place: at('pods', object.metadata.namespace, object.metadata.name), text: JSON.stringify({ type, object }) };
+    const kind = WATCHED[object.kind];
+    if (kind) {
+        const event = { version, type, place: at(kind, object.metadata.namespace, object.metadata.name), text: JSON.stringify({ type, object }) };
         history.push(event);
         watches.forEach((watch) => watch.tell(event));
     }
@@ -271,25 +273,25 @@ function patch(kind, object, change) {
 
 const expired = () => new Failure(410, 'Expired', 'The resourceVersion for the provided watch is too old.');
 
-/** Sends what happens to one pod, a line an event, from a version on ("0": from what there is), until the time is up. */
-function watch(namespace, query, response) {
+/** Sends what happens to one object, or to all of a kind, a line an event, from a version on ("0": from what there is), until the time is up. */
+function watch(kind, namespace, query, response) {
     const [, name] = /^metadata\.name=(.+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
-    const place = at('pods', namespace, name);
+    const concerns = (place) => (name ? place === at(kind, namespace, name) : place.startsWith(at(kind, namespace, '')));
     const from = Number(query.get('resourceVersion') ?? 0);
     const say = (text) => response.write(`${text}\n`);
     response.writeHead(200, { 'Content-Type': 'application/json' });
     response.flushHeaders();
     const bookmarks = query.get('allowWatchBookmarks') === 'true';
-    const bookmark = () => bookmarks && say(JSON.stringify({ type: 'BOOKMARK', object: { kind: 'Pod', apiVersion: 'v1', metadata: { resourceVersion: String(version) } } }));
+    const bookmark = () => bookmarks && say(JSON.stringify({ type: 'BOOKMARK', object: { kind: GROUPS[kind][2], apiVersion: GROUPS[kind][1], metadata: { resourceVersion: String(version) } } }));
     if (from > 0 && from < forgotten) {
         response.end(`${JSON.stringify({ type: 'ERROR', object: expired().body })}\n`);
         return;
     }
-    if (from === 0 && objects.has(place)) {
-        say(JSON.stringify({ type: 'ADDED', object: objects.get(place) }));
+    if (from === 0) {
+        [...objects].filter(([place]) => concerns(place)).forEach(([, object]) => say(JSON.stringify({ type: 'ADDED', object })));
     }
-    history.filter((event) => from > 0 && event.version > from && event.place === place).forEach((event) => say(event.text));
-    const entry = { response, bookmark, say, tell: (event) => event.place === place && say(event.text) };
+    history.filter((event) => from > 0 && event.version > from && concerns(event.place)).forEach((event) => say(event.text));
+    const entry = { response, bookmark, say, tell: (event) => concerns(event.place) && say(event.text) };
     watches.add(entry);
     const timer = setTimeout(() => response.end(), Number(query.get('timeoutSeconds') ?? 1800) * 1000);
     response.on('close', () => {
@@ -370,7 +372,7 @@ async function answer(request, url, response) {
     demand(user, verb, kind, namespace, name);
     if (verb === 'watch') {
         note(request, 200);
-        watch(namespace, url.searchParams, response);
+        watch(kind, namespace, url.searchParams, response);
         return undefined;
     }
     if (verb === 'create') {

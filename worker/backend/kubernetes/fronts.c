@@ -1,10 +1,16 @@
 /*
- *     renew our lease --> list all leases --> (list pods of the dead --> claim each) --> answer
+ *     wait --> renew our lease --> list all leases --> (list pods of the dead --> claim each)
+ *      ^                                                                                |
+ *      '------------------------------------ answer <-----------------------------------'
  *
  * A server says that it lives by changing its Lease. Clocks of machines differ, so no date is
  * compared: one whose Lease has not changed for its whole time, by our clock and since we first saw
  * it so, is dead. Who was away himself, since he was stopped or the API server was, starts to watch
  * anew: the others may not have been able to renew either.
+ *
+ * One that ends in order gives its Lease up, as its last deed, and is dead at once. The others wait
+ * for their next round as long as a third of a lease, so a watch of all Leases tells them. It is
+ * but an alarm: a round that it has begun is like any other, and without it nothing is missed.
  *
  * Its pods are claimed one by one, by a change of the label that holds only for the
  * resourceVersion that was seen: a conflict means that somebody was quicker, or that something else
@@ -28,24 +34,25 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "common/clock.h"
 #include "common/io/json.h"
 #include "common/log.h"
 #include "common/str.h"
 #include "worker/backend/json_build.h"
 #include "worker/backend/kubernetes/cluster.h"
 #include "worker/backend/kubernetes/front.h"
+#include "worker/backend/kubernetes/lease.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/state.h"
+#include "worker/backend/kubernetes/watch.h"
 #include "worker/backend/owner.h"
 
 #define CALL_MS     5000
+#define GIVE_UP_MS  2000  /* by a server that is ending */
 #define PODS_MS     60000 /* the longest time between two looks at pods */
 #define OTHERS_MAX  64
 #define PODS_MAX    24      /* of one page, which has their records: well below what api.c reads */
 #define GENERATIONS 1000000 /* workers that a sandbox may have at one server */
 #define TURNS_MAX   900     /* below the generation of a sweep */
-#define LEASE_MAX_S 3600
 #define NO_LEASE    "the lease could not be renewed"
 
 struct other {
@@ -53,6 +60,7 @@ struct other {
     char mark[32];     /* resourceVersion of its Lease; "" if it has none */
     uint64_t since_ms; /* when we first saw it so */
     uint64_t lease_ms;
+    bool given_up; /* it has ended in order */
     bool dead;     /* decided once in a round, after the list of leases */
     bool seen;     /* in the present list of leases */
     bool has_pods; /* in the present list of pods */
@@ -66,12 +74,19 @@ struct taken {
     bool ours; /* the change has been answered */
 };
 
+enum round_state { ROUND_NONE, ROUND_WAITS, ROUND_RUNS };
+
 struct kube_fronts {
+    struct task task;
     struct tasks *tasks;
     struct kube_api *api;
+    struct kube_watch *watch; /* of all leases */
+    uv_timer_t timer;
+    enum round_state state;
+    bool alarmed; /* the next round need not wait */
     char *own;
-    char *dir; /* has the directories of our sandboxes */
-    char *lease;
+    char *dir;     /* has the directories of our sandboxes */
+    char mark[32]; /* resourceVersion of our lease; "": there is none that we know of */
     uint64_t lease_ms;
     struct other others[OTHERS_MAX];
     size_t other_count;
@@ -87,7 +102,11 @@ struct kube_fronts {
     size_t taken_count, pending;
     backend_front_fn done;
     void *arg;
+    backend_done_fn left; /* set when this server leaves the others */
+    void *left_arg;
 };
+
+static void give_lease_up(struct kube_fronts *f);
 
 /* ---- the answer ---- */
 
@@ -112,8 +131,12 @@ static void end_round(struct kube_fronts *f, int rc, const struct err *err)
     }
     f->unsure = f->unsure || rc < 0;
     f->heard_ms = rc < 0 ? 0 : f->heard_ms; /* what we could not do the others could not, either */
+    f->state = ROUND_NONE;
     f->done(f->arg, rc, list, rc < 0 ? 0 : count, f->more, err);
     drop_taken(f);
+    if (f->left != NULL) {
+        give_lease_up(f);
+    }
 }
 
 static void fail_round(struct kube_fronts *f, const char *what, const struct err *why)
@@ -146,15 +169,8 @@ static struct other *note_other(struct kube_fronts *f, const char *id, const cha
         o->since_ms = uv_now(f->tasks->loop);
     }
     o->lease_ms = lease_ms;
+    o->given_up = false;
     return o;
-}
-
-static uint64_t lease_time_ms(const cJSON *lease)
-{
-    const cJSON *number = json_get(json_get(lease, "spec"), "leaseDurationSeconds");
-    bool good =
-        json_is_int(number) && number->valuedouble >= 1 && number->valuedouble <= LEASE_MAX_S;
-    return good ? (uint64_t)number->valuedouble * 1000 : (uint64_t)LEASE_MAX_S * 1000;
 }
 
 static void take_leases(struct kube_fronts *f, const cJSON *items)
@@ -171,19 +187,25 @@ static void take_leases(struct kube_fronts *f, const cJSON *items)
         const cJSON *metadata = json_get(lease, "metadata");
         const char *id = json_get_str(json_get(metadata, "labels"), KUBE_LABEL_FRONT);
         const char *mark = json_get_str(metadata, "resourceVersion");
-        if (id == NULL || !kube_is_label(id) || mark == NULL || strcmp(id, f->own) == 0) {
+        if (id == NULL || !kube_is_label(id) || mark == NULL) {
             continue;
         }
-        struct other *o = note_other(f, id, mark, lease_time_ms(lease));
+        if (strcmp(id, f->own) == 0) {
+            snprintf(f->mark, sizeof(f->mark), "%s", mark);
+            continue;
+        }
+        struct other *o = note_other(f, id, mark, kube_lease_time_ms(lease));
         if (o != NULL) {
             o->seen = true;
+            o->given_up = kube_lease_is_given_up(lease);
         }
     }
     for (size_t i = 0; i < f->other_count; i++) {
         if (!f->others[i].seen && f->others[i].mark[0] != '\0') {
             note_other(f, f->others[i].id, "", f->lease_ms);
         }
-        f->others[i].dead = now_ms - f->others[i].since_ms >= f->others[i].lease_ms;
+        f->others[i].dead =
+            f->others[i].given_up || now_ms - f->others[i].since_ms >= f->others[i].lease_ms;
     }
     f->heard_ms = now_ms;
 }
@@ -389,9 +411,7 @@ static void forget_others(struct kube_fronts *f)
         struct other *o = &f->others[i];
         bool over = !o->has_pods && o->dead;
         if (over && o->mark[0] != '\0') {
-            CLEANUP_FREE char *path =
-                alloc_printf("/apis/coordination.k8s.io/v1/namespaces/%s/leases/cloister-%s",
-                             kube_api_cluster(f->api)->namespace_, o->id);
+            CLEANUP_FREE char *path = kube_lease_path(f->api, o->id);
             log_info("server %s is gone, and nothing of it is left", o->id);
             remove_seen(f, path, o->mark);
         }
@@ -466,10 +486,12 @@ static void list_pods(struct kube_fronts *f)
 
 /* ---- leases ---- */
 
-static char *leases_path(const struct kube_fronts *f, const char *name)
+/* Of all servers; to be freed. */
+static char *leases_list(const struct kube_fronts *f)
 {
-    return alloc_printf("/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s",
-                        kube_api_cluster(f->api)->namespace_, name[0] != '\0' ? "/" : "", name);
+    CLEANUP_FREE char *escaped = http_escape(KUBE_LABEL_MANAGED "=" KUBE_MANAGED);
+    CLEANUP_FREE char *leases = kube_lease_path(f->api, "");
+    return alloc_printf("%s?labelSelector=%s", leases, escaped);
 }
 
 static void on_leases_listed(void *arg, int rc, const struct kube_reply *reply,
@@ -490,41 +512,9 @@ static void on_leases_listed(void *arg, int rc, const struct kube_reply *reply,
 
 static void list_leases(struct kube_fronts *f)
 {
-    CLEANUP_FREE char *escaped = http_escape(KUBE_LABEL_MANAGED "=" KUBE_MANAGED);
-    CLEANUP_FREE char *leases = leases_path(f, "");
-    CLEANUP_FREE char *path = alloc_printf("%s?labelSelector=%s", leases, escaped);
+    CLEANUP_FREE char *path = leases_list(f);
     struct kube_request request = {.method = "GET", .path = path, .total_ms = CALL_MS};
     kube_api_call(f->api, &request, on_leases_listed, f);
-}
-
-/* To be freed. */
-static char *lease_body(const struct kube_fronts *f, bool is_new)
-{
-    char host[64] = "";
-    char iso[CLOCK_ISO_SIZE];
-    cJSON *body = json_build_new();
-    clock_iso(clock_wall_ms(), iso, sizeof(iso));
-    /* the API wants microseconds */
-    CLEANUP_FREE char *now = alloc_printf("%.*s000Z", (int)strcspn(iso, "Z"), iso);
-    if (gethostname(host, sizeof(host) - 1) < 0 || host[0] == '\0') {
-        snprintf(host, sizeof(host), "%s", f->own);
-    }
-    if (is_new) {
-        json_build_string(body, "apiVersion", "coordination.k8s.io/v1");
-        json_build_string(body, "kind", "Lease");
-        cJSON *metadata = json_build_object(body, "metadata");
-        json_build_string(metadata, "name", f->lease);
-        cJSON *labels = json_build_object(metadata, "labels");
-        json_build_string(labels, KUBE_LABEL_MANAGED, KUBE_MANAGED);
-        json_build_string(labels, KUBE_LABEL_FRONT, f->own);
-    }
-    cJSON *spec = json_build_object(body, "spec");
-    json_build_string(spec, "holderIdentity", host); /* for people */
-    json_build_number(spec, "leaseDurationSeconds", f->lease_ms / 1000);
-    json_build_string(spec, "renewTime", now);
-    char *text = json_build_print(body);
-    cJSON_Delete(body);
-    return text;
 }
 
 static void on_lease_made(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
@@ -541,8 +531,8 @@ static void on_renewed(void *arg, int rc, const struct kube_reply *reply, const 
 {
     struct kube_fronts *f = arg;
     if (reply->is_absent) {
-        CLEANUP_FREE char *path = leases_path(f, "");
-        CLEANUP_FREE char *body = lease_body(f, true);
+        CLEANUP_FREE char *path = kube_lease_path(f->api, "");
+        CLEANUP_FREE char *body = kube_lease_renew(f->own, f->lease_ms, true);
         struct kube_request request = {
             .method = "POST", .path = path, .json = body, .total_ms = CALL_MS};
         kube_api_call(f->api, &request, on_lease_made, f);
@@ -553,19 +543,110 @@ static void on_renewed(void *arg, int rc, const struct kube_reply *reply, const 
     }
 }
 
-void kube_fronts_round(struct kube_fronts *f, uint64_t lease_ms, backend_front_fn done, void *arg)
+static void begin_round(struct kube_fronts *f)
 {
-    f->lease_ms = lease_ms;
+    f->state = ROUND_RUNS;
+    f->alarmed = false;
     f->full = false;
     f->more = false;
     f->list_err = (struct err)ERR_INIT;
-    f->done = done;
-    f->arg = arg;
-    CLEANUP_FREE char *path = leases_path(f, f->lease);
-    CLEANUP_FREE char *body = lease_body(f, false);
+    CLEANUP_FREE char *path = kube_lease_path(f->api, f->own);
+    CLEANUP_FREE char *body = kube_lease_renew(f->own, f->lease_ms, false);
     struct kube_request request = {
         .method = "PATCH", .path = path, .json = body, .total_ms = CALL_MS};
     kube_api_call(f->api, &request, on_renewed, f);
+}
+
+static void on_round_due(uv_timer_t *timer)
+{
+    begin_round(timer->data);
+}
+
+void kube_fronts_round(struct kube_fronts *f, uint64_t lease_ms, uint64_t wait_ms,
+                       backend_front_fn done, void *arg)
+{
+    f->lease_ms = lease_ms;
+    f->done = done;
+    f->arg = arg;
+    f->state = ROUND_WAITS;
+    uv_timer_start(&f->timer, on_round_due, f->alarmed ? 0 : wait_ms, 0);
+}
+
+/* What a watch tells is only a reason to look. */
+static void on_lease_seen(void *arg, const struct kube_seen *seen)
+{
+    struct kube_fronts *f = arg;
+    const char *id =
+        json_get_str(json_get(json_get(seen->pod, "metadata"), "labels"), KUBE_LABEL_FRONT);
+    bool is_end = seen->pod != NULL && !seen->is_gone && id != NULL && strcmp(id, f->own) != 0 &&
+                  kube_lease_is_given_up(seen->pod);
+    if (!is_end && !seen->is_anew) {
+        return;
+    }
+    f->alarmed = true;
+    if (f->state == ROUND_WAITS) {
+        uv_timer_start(&f->timer, on_round_due, 0, 0);
+    }
+}
+
+/* ---- the end ---- */
+
+static void on_given_up(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+{
+    struct kube_fronts *f = arg;
+    bool is_ours = rc == 0 || (!reply->is_absent && reply->status != 409);
+    f->mark[0] = '\0';
+    if (rc == 0) {
+        log_info("the lease is given up: other servers take over what this one leaves");
+    }
+    f->left(f->left_arg, is_ours ? rc : 0, err, "");
+}
+
+static void on_nothing_given_up(void *arg)
+{
+    struct kube_fronts *f = arg;
+    f->left(f->left_arg, 0, NULL, "");
+}
+
+/* If it has changed meanwhile, it is somebody's who has taken it from us. */
+static void give_lease_up(struct kube_fronts *f)
+{
+    if (f->mark[0] == '\0') {
+        task_later(f->tasks, 0, on_nothing_given_up, f);
+        return;
+    }
+    CLEANUP_FREE char *path = kube_lease_path(f->api, f->own);
+    CLEANUP_FREE char *body = kube_lease_give_up(f->mark);
+    struct kube_request request = {
+        .method = "PATCH", .path = path, .json = body, .total_ms = GIVE_UP_MS};
+    kube_api_call(f->api, &request, on_given_up, f);
+}
+
+void kube_fronts_leave(struct kube_fronts *f, backend_done_fn left, void *arg)
+{
+    f->left = left;
+    f->left_arg = arg;
+    if (f->state == ROUND_NONE) {
+        give_lease_up(f);
+    } else if (f->state == ROUND_WAITS) {
+        uv_timer_stop(&f->timer);
+        f->more = false;
+        end_round(f, 0, NULL);
+    } /* else it goes on when the round ends */
+}
+
+/* ---- the object ---- */
+
+static void on_fronts_timer_closed(uv_handle_t *handle)
+{
+    struct kube_fronts *f = handle->data;
+    task_leave(&f->task);
+}
+
+static void drop_fronts(struct task *task)
+{
+    struct kube_fronts *f = (struct kube_fronts *)task;
+    uv_close((uv_handle_t *)&f->timer, on_fronts_timer_closed);
 }
 
 int kube_fronts_create(struct tasks *tasks, struct kube_api *api, const struct backend_spec *spec,
@@ -582,7 +663,11 @@ int kube_fronts_create(struct tasks *tasks, struct kube_api *api, const struct b
     f->own = STEAL_PTR(own);
     /* this worker's own directory lies beside those of all sandboxes */
     f->dir = alloc_viewdup(view_bytes(spec->dir, (size_t)(slash - spec->dir)));
-    f->lease = alloc_printf("cloister-%s", f->own);
+    uv_timer_init(tasks->loop, &f->timer);
+    f->timer.data = f;
+    task_enter(tasks, &f->task, drop_fronts);
+    CLEANUP_FREE char *leases = leases_list(f);
+    f->watch = kube_watch_list(tasks, api, leases, "leases", on_lease_seen, f);
     *ret = f;
     return 0;
 }
@@ -593,7 +678,6 @@ void kube_fronts_free(struct kube_fronts *f)
         drop_taken(f);
         free(f->own);
         free(f->dir);
-        free(f->lease);
         free(f->list);
         free(f);
     }

@@ -21,8 +21,13 @@ int kube_fronts_create(struct tasks *tasks, struct kube_api *api, const struct b
                        struct kube_fronts **ret, struct err *err) WARN_UNUSED;
 void kube_fronts_free(struct kube_fronts *f);
 
-/* One at a time. `done` is called once, later. */
-void kube_fronts_round(struct kube_fronts *f, uint64_t lease_ms, backend_front_fn done, void *arg);
+/* One at a time. It begins after wait_ms, or as soon as another server gives its lease up. `done`
+ * is called once, later. */
+void kube_fronts_round(struct kube_fronts *f, uint64_t lease_ms, uint64_t wait_ms,
+                       backend_front_fn done, void *arg);
+
+/* Gives our lease up, after the round that runs; one that waits is ended. The last call. */
+void kube_fronts_leave(struct kube_fronts *f, backend_done_fn left, void *arg);
 
 /* The change that makes a pod ours, to be freed; NULL if it is no pod of a sandbox. `dir` has the
  * directories of our sandboxes. */

@@ -528,7 +528,7 @@ static void on_no_front(void *arg)
 }
 
 static void kube_front(struct backend *b, const struct backend_spec *spec, uint64_t lease_ms,
-                       backend_front_fn done, void *arg)
+                       uint64_t wait_ms, backend_front_fn done, void *arg)
 {
     struct kube *k = kube_of(b);
     k->front_done = done;
@@ -541,8 +541,26 @@ static void kube_front(struct backend *b, const struct backend_spec *spec, uint6
     if (rc < 0) {
         task_later(&k->tasks, 0, on_no_front, k);
     } else {
-        kube_fronts_round(k->fronts, lease_ms, done, arg);
+        kube_fronts_round(k->fronts, lease_ms, wait_ms, done, arg);
     }
+}
+
+static void on_never_among(void *arg)
+{
+    struct kube *k = arg;
+    k->keep_done(k->keep_arg, 0, NULL, "");
+}
+
+static void kube_front_leave(struct backend *b, backend_done_fn done, void *arg)
+{
+    struct kube *k = kube_of(b);
+    if (k->fronts != NULL) {
+        kube_fronts_leave(k->fronts, done, arg);
+        return;
+    }
+    k->keep_done = done;
+    k->keep_arg = arg;
+    task_later(&k->tasks, 0, on_never_among, k);
 }
 
 /* ---- close ---------------------------------------------------------------------------------- */
@@ -600,6 +618,7 @@ const struct backend_ops backend_kubernetes = {
     .usage = kube_usage,
     .keep = kube_keep,
     .front = kube_front,
+    .front_leave = kube_front_leave,
     .destroy = kube_destroy,
     .close = kube_close,
 };

@@ -38,6 +38,7 @@ static const struct kube_right rights[] = {
     {"patch", "pods", "", 0, NULL, true},
     {"create", "leases", "", 0, KUBE_LEASE_GROUP, true},
     {"list", "leases", "", 0, KUBE_LEASE_GROUP, true},
+    {"watch", "leases", "", 0, KUBE_LEASE_GROUP, true},
     {"patch", "leases", "", 0, KUBE_LEASE_GROUP, true},
     {"delete", "leases", "", 0, KUBE_LEASE_GROUP, true},
 };

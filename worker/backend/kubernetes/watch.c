@@ -45,7 +45,7 @@ static const struct {
 struct kube_watch {
     struct task task;
     struct kube_api *api;
-    char *list, *name; /* the path that asks for the pod as a list */
+    char *list, *what; /* the path that asks for the pod as a list; for the log */
     enum kube_watch_kind kind;
     char version[KUBE_VERSION_SIZE]; /* where the next watch begins; "": the pod is asked for */
     struct kube_call *call;          /* NULL during a pause */
@@ -73,7 +73,7 @@ static void on_kube_watch_closed(uv_handle_t *handle)
     task_leave(&w->task);
     lines_finish(&w->lines);
     free(w->list);
-    free(w->name);
+    free(w->what);
     free(w);
 }
 
@@ -119,7 +119,7 @@ static void pause_watch(struct kube_watch *w)
 
 static void tell_trouble(struct kube_watch *w, const struct err *err)
 {
-    log_debug("watch of pod %s: %s", w->name, err->text);
+    log_debug("watch of %s: %s", w->what, err->text);
     w->seen(w->arg, &(struct kube_seen){.err = err});
 }
 
@@ -240,7 +240,7 @@ static void on_watch_looked(void *arg, int rc, const struct kube_reply *reply,
     } else if (rc == 0) {
         const cJSON *pod = cJSON_GetArrayItem(pods, 0);
         kube_event_version(reply->json, w->version);
-        w->seen(w->arg, &(struct kube_seen){.pod = pod, .is_gone = pod == NULL});
+        w->seen(w->arg, &(struct kube_seen){.pod = pod, .is_gone = pod == NULL, .is_anew = true});
     } else {
         tell_trouble(w, err);
     }
@@ -264,15 +264,15 @@ static void begin_watch(struct kube_watch *w)
     w->call = kube_api_call(w->api, &request, on_watch_looked, w);
 }
 
-struct kube_watch *kube_watch_start(struct tasks *tasks, struct kube_api *api, const char *name,
-                                    enum kube_watch_kind kind, const cJSON *pod, kube_seen_fn seen,
-                                    void *arg)
+/* Takes `list` and `what` over. */
+static struct kube_watch *start_watch(struct tasks *tasks, struct kube_api *api, char *list,
+                                      char *what, enum kube_watch_kind kind, const cJSON *pod,
+                                      kube_seen_fn seen, void *arg)
 {
     struct kube_watch *w = alloc_one(struct kube_watch);
     w->api = api;
-    CLEANUP_FREE char *pods = kube_api_path(api, "pods", "");
-    w->list = alloc_printf("%s?fieldSelector=metadata.name%%3D%s", pods, name);
-    w->name = alloc_strdup(name);
+    w->list = list;
+    w->what = what;
     w->kind = kind;
     w->seen = seen;
     w->arg = arg;
@@ -290,4 +290,20 @@ struct kube_watch *kube_watch_start(struct tasks *tasks, struct kube_api *api, c
         uv_timer_start(&w->timer, on_kube_watch_timer, KUBE_WATCH_TICK_MS, KUBE_WATCH_TICK_MS);
     }
     return w;
+}
+
+struct kube_watch *kube_watch_start(struct tasks *tasks, struct kube_api *api, const char *name,
+                                    enum kube_watch_kind kind, const cJSON *pod, kube_seen_fn seen,
+                                    void *arg)
+{
+    CLEANUP_FREE char *pods = kube_api_path(api, "pods", "");
+    return start_watch(tasks, api, alloc_printf("%s?fieldSelector=metadata.name%%3D%s", pods, name),
+                       alloc_printf("pod %s", name), kind, pod, seen, arg);
+}
+
+struct kube_watch *kube_watch_list(struct tasks *tasks, struct kube_api *api, const char *list,
+                                   const char *what, kube_seen_fn seen, void *arg)
+{
+    return start_watch(tasks, api, alloc_strdup(list), alloc_strdup(what), KUBE_WATCH_LASTING, NULL,
+                       seen, arg);
 }

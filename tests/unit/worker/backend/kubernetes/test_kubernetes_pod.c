@@ -19,6 +19,7 @@
 #include "worker/backend/kubernetes/end.h"
 #include "worker/backend/kubernetes/front.h"
 #include "worker/backend/kubernetes/fronts.h"
+#include "worker/backend/kubernetes/lease.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/probe.h"
 #include "worker/backend/kubernetes/state.h"
@@ -336,12 +337,36 @@ static void a_pod_is_claimed_as_it_was_seen(void **state)
     cJSON_Delete(pod);
 }
 
+static void a_lease_is_given_up_as_it_was_seen(void **state)
+{
+    (void)state;
+    CLEANUP_FREE char *renew = kube_lease_renew("aaaa", 600000, true);
+    cJSON *lease = parse(renew);
+    assert_string_equal(text_at(lease, "metadata.name"), "cloister-aaaa");
+    assert_int_equal(kube_lease_time_ms(lease), 600000);
+    assert_false(kube_lease_is_given_up(lease));
+    cJSON_Delete(lease);
+    CLEANUP_FREE char *give_up = kube_lease_give_up("17");
+    lease = parse(give_up);
+    assert_string_equal(text_at(lease, "metadata.resourceVersion"), "17");
+    assert_true(cJSON_IsNull(at(lease, "spec.holderIdentity")));
+    assert_true(kube_lease_is_given_up(lease));
+    cJSON_Delete(lease);
+    lease = parse("{\"spec\": {\"holderIdentity\": \"\"}}"); /* as other clients write it */
+    assert_true(kube_lease_is_given_up(lease));
+    cJSON_Delete(lease);
+    lease = parse("{\"metadata\": {}}"); /* what says nothing says nothing of an end */
+    assert_false(kube_lease_is_given_up(lease));
+    cJSON_Delete(lease);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_asks_for_nothing_and_is_given_limits),
         cmocka_unit_test(the_agent_comes_in_parts),
         cmocka_unit_test(states_mean_what_the_cluster_says),
+        cmocka_unit_test(a_lease_is_given_up_as_it_was_seen),
         cmocka_unit_test(only_pods_of_dead_servers_that_do_not_run_are_left),
         cmocka_unit_test(names_and_numbers_have_their_form),
         cmocka_unit_test(a_pod_belongs_to_the_server_in_its_label),
