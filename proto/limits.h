@@ -79,6 +79,8 @@
     (1u << 20) /* replies a worker has not read: above it the agent reads no requests */
 #define LIMIT_AGENT_PENDING 4 /* connections without HELLO; a new one replaces the oldest */
 
+#define LIMIT_CONNECTS 16 /* connections to ports of one sandbox; a browser makes 6 for a page */
+
 /* --- door ------------------------------------------------------------------------------------ */
 #define LIMIT_DOOR_CHANNELS 32 /* connections out of one sandbox at a time; pip has 1, npm 15 */
 #define LIMIT_DOOR_WINDOW                                                                          \

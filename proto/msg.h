@@ -120,6 +120,8 @@ enum op_kind {
                           is the workspace), env, stdin */
     OP_TELL = 6,       /* data for the INSTALL number `offset`: a part of its answer, with LAST the
                           end, and `mode` its exit code */
+    OP_CONNECT = 7,    /* a connection to port `offset` of the sandbox's loopback; INPUT is what it
+                          is told, the out stream what it says */
 };
 
 /* True for what runs code of a client: its output is kept for the next server. */
@@ -148,7 +150,7 @@ enum op_flag {
     OP_FLAG_PART = 4,      /* OP_FILE_WRITE: a piece, at `offset`, of what args[0] stands for */
     OP_FLAG_LAST = 8,  /* with PART: and the last one, the file is there now; OP_TELL: the end */
     OP_FLAG_DROP = 16, /* with PART: no more pieces, forget those that came */
-    OP_FLAG_STDIN_OPEN = 32, /* OP_EVAL, OP_RUN: more stdin comes, by INPUT */
+    OP_FLAG_STDIN_OPEN = 32, /* OP_EVAL, OP_RUN, OP_CONNECT: more stdin comes, by INPUT */
     OP_FLAG_TTY = 64,        /* the same, and it runs as a program in a terminal */
 };
 

@@ -21,11 +21,12 @@
  *  17  servers of one engine take over each other's sandboxes
  *  18  a probe tells whether another one would find the same
  *  19  a round among several servers may wait, and CLOSE of its worker ends them
+ *  20  an operation is a connection to a port of the sandbox's loopback
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     19
+#define PROTO_VERSION     20
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 

@@ -38,6 +38,7 @@
 #include "worker/agent/link/endpoint.h"
 #include "worker/agent/link/relay.h"
 #include "worker/agent/process/killtree.h"
+#include "worker/agent/run/connect.h"
 
 #define END_MS     2000  /* for keepers to end everything before we go */
 #define MMAP_BYTES 65536 /* larger allocations go back to the system when freed */
@@ -229,6 +230,8 @@ static void enforce_deadline(struct agent *a, struct op *op, uint64_t now_ms)
     op->kill_at_ms = 0;
     if (op->file != NULL) {
         fileop_stop(op, OP_STOP_TIMEOUT);
+    } else if (op->connect != NULL) {
+        connect_stop(&a->ops, op, OP_STOP_TIMEOUT);
     } else if (op->scan != NULL) {
         changes_stop(op);
     } else if (op->program != NULL) {
@@ -351,6 +354,8 @@ static int collect(struct agent *a)
         input_poll(&a->ops.items[i]->input, set);
         if (a->ops.items[i]->file != NULL) {
             fileop_poll(a->ops.items[i], set);
+        } else if (a->ops.items[i]->connect != NULL) {
+            connect_poll(a->ops.items[i], set);
         } else if (a->ops.items[i]->scan != NULL) {
             changes_poll(a->ops.items[i], set);
         }
@@ -443,6 +448,8 @@ static void handle(struct agent *a)
         input_handle(&a->ops.items[i]->input, set);
         if (a->ops.items[i]->file != NULL) {
             fileop_handle(&a->changes, &a->ops, a->ops.items[i], set);
+        } else if (a->ops.items[i]->connect != NULL) {
+            connect_handle(&a->ops, a->ops.items[i], set);
         } else if (a->ops.items[i]->scan != NULL) {
             changes_handle(&a->changes, &a->ops, a->ops.items[i], set);
         }
@@ -587,6 +594,7 @@ static void end_all(struct agent *a)
             free(op->file);
             op->file = NULL;
         }
+        connect_drop(op);
     }
     for (size_t i = 0; i < AGENT_INTERPS; i++) {
         interp_finish(&a->interps[i]); /* closing the command pipe is the order */

@@ -18,6 +18,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/files/op.h"
 #include "worker/agent/link/request.h"
+#include "worker/agent/run/connect.h"
 
 #define OP_INFO_MAX 256u /* bytes of one encoded OP_INFO */
 #define PLACES_MAX  400  /* of a text that says where interpreters were looked for */
@@ -201,6 +202,17 @@ static void hint_languages(struct agent *a, char *hint, size_t size)
     }
 }
 
+static int check_connects(const struct agent *a, struct err *err)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < a->ops.count; i++) {
+        count += a->ops.items[i]->connect != NULL;
+    }
+    return count < LIMIT_CONNECTS
+               ? 0
+               : err_set(err, ERR_BUSY, "%d connections to ports are open already", LIMIT_CONNECTS);
+}
+
 static int create(struct agent *a, const struct msg_start *s, struct op **ret, char *hint,
                   size_t hint_size, struct err *err)
 {
@@ -220,17 +232,20 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
             return err_set(err, ERR_LANGUAGE, "this sandbox has nothing to run \"%.*s\" with",
                            VIEW_ARG(s->language));
         }
-    } else if (s->kind < OP_EVAL || s->kind > OP_TELL) {
+    } else if (s->kind < OP_EVAL || s->kind > OP_CONNECT) {
         return err_set(err, ERR_INVALID, "operation of unknown kind %" PRIu64, s->kind);
     }
     struct op *op = NULL;
-    int rc = op_create(&a->ops, s->op, (enum op_kind)s->kind, &op, err);
+    int rc = s->kind == OP_CONNECT ? check_connects(a, err) : 0;
+    if (rc == 0) {
+        rc = op_create(&a->ops, s->op, (enum op_kind)s->kind, &op, err);
+    }
     if (rc < 0) {
         snprintf(hint, hint_size, "wait for one of them to end");
         return rc;
     }
     op->timeout_ms = s->timeout_ms;
-    if (op_is_execution(op->kind)) {
+    if (op_is_execution(op->kind) || op->kind == OP_CONNECT) {
         rc = input_expect(&op->input, s, err);
     }
     if (rc < 0) {
@@ -240,6 +255,8 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
                       (unsigned)(s->mode & UINT8_MAX));
         op->status = OP_STATUS_OK;
         op_done(&a->ops, op);
+    } else if (op->kind == OP_CONNECT) {
+        connect_begin(&a->ops, op, s);
     } else if (!op_is_execution(op->kind)) {
         fileop_begin(&a->ops, op, s, &a->config.spawn);
     } else if (i == NULL) {
@@ -323,6 +340,8 @@ static int cancel(struct agent *a, struct link *l, const struct msg *m, struct e
         op_done(&a->ops, op);
     } else if (op != NULL && op_state(op) == OP_RUNNING && op->file != NULL) {
         fileop_stop(op, reason);
+    } else if (op != NULL && op->connect != NULL) {
+        connect_stop(&a->ops, op, reason);
     } else if (op != NULL && op->scan != NULL) {
         log_debug("cancel: the run is over, only its files are looked for");
     } else if (op != NULL && op_state(op) == OP_RUNNING && op->program != NULL) {

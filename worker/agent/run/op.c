@@ -55,7 +55,7 @@ static void stream_finish(struct op_stream *s)
 
 static void op_destroy(struct op *op)
 {
-    assert(op->file == NULL && op->scan == NULL);
+    assert(op->file == NULL && op->scan == NULL && op->connect == NULL);
     stream_finish(&op->out);
     stream_finish(&op->err);
     buf_finish(&op->request);

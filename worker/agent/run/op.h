@@ -42,6 +42,7 @@ struct op_stream {
 };
 
 struct interp;
+struct connect;
 struct fileop;
 struct program;
 struct runner;
@@ -73,6 +74,7 @@ struct op {
     struct interp
         *interp; /* the interpreter that it waits for or runs in; NULL for programs and files */
     struct fileop *file;         /* owned; while a file operation runs */
+    struct connect *connect;     /* owned; while a connection to a port is there */
     const struct runner *runner; /* borrowed for ever; what runs the code if programs do */
     struct program *program;     /* borrowed; while a program runs */
     struct scan *scan;           /* owned; set between the end of a run and the end of its scan */
