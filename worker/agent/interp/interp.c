@@ -244,6 +244,7 @@ int interp_prestart(struct interp *i, struct err *err)
         .out_end = -1,
         .err_end = -1,
         .null_fd = -1,
+        .source_fd = -1,
     };
     s.job.argv = s.argv;
     int rc = make_pipes(i, &s, err);
@@ -259,6 +260,7 @@ int interp_prestart(struct interp *i, struct err *err)
     fd_close(&s.out_end);
     fd_close(&s.err_end);
     fd_close(&s.null_fd);
+    fd_close(&s.source_fd);
     if (rc < 0) {
         tear_down(i);
         return err_wrap(err, "cannot start %s", i->lang->name);

@@ -33,6 +33,9 @@ struct interp_start {
     char option[64];                               /* room for an argument that `start` makes */
     int request_end, report_end, out_end, err_end; /* theirs; borrowed */
     int null_fd;                                   /* /dev/null, both ways; borrowed */
+    /* A memory file that only the interpreter reads, and only at its start; -1: none. Closed when
+     * the keeper has it, because what it holds is memory of the sandbox. */
+    int source_fd;
 };
 
 struct lang {

@@ -45,25 +45,26 @@ static const char *const parts[][2] = {
     {driver_python_notebook, ""},
 };
 
-static int offer_python_source(struct interp *i, struct err *err)
+/* *fd may be open after a failure; the caller closes it either way. */
+static int offer_python_source(const struct interp *i, int *fd, struct err *err)
 {
-    int rc = spawn_memory_file(i->spawn, "driver", &i->script_fd, err);
+    int rc = spawn_memory_file(i->spawn, "driver", fd, err);
     for (size_t k = 0; rc == 0 && k < sizeof(parts) / sizeof(parts[0]); k++) {
-        rc = k > 0 ? fd_write_all(i->script_fd, "", 1, err) : 0;
+        rc = k > 0 ? fd_write_all(*fd, "", 1, err) : 0;
         if (rc == 0) {
-            rc = source_write(i->script_fd, parts[k][0], err);
+            rc = source_write(*fd, parts[k][0], err);
         }
         if (rc == 0) {
-            rc = source_write(i->script_fd, parts[k][1], err);
+            rc = source_write(*fd, parts[k][1], err);
         }
     }
     if (rc == 0) {
-        rc = fd_write_all(i->script_fd, "", 1, err);
+        rc = fd_write_all(*fd, "", 1, err);
     }
     if (rc == 0) {
-        rc = source_write_bytes(i->script_fd, driver_python_code, driver_python_code_size, err);
+        rc = source_write_bytes(*fd, driver_python_code, driver_python_code_size, err);
     }
-    if (rc == 0 && lseek(i->script_fd, 0, SEEK_SET) < 0) {
+    if (rc == 0 && lseek(*fd, 0, SEEK_SET) < 0) {
         rc = err_sys(err, ERR_IO, errno, "cannot rewind a memory file");
     }
     return rc;
@@ -81,13 +82,13 @@ static int start_python(struct interp *i, struct interp_start *s, struct err *er
     for (size_t k = 0; k < sizeof(argv) / sizeof(argv[0]); k++) {
         s->argv[k] = argv[k];
     }
-    int rc = offer_python_source(i, err);
+    int rc = offer_python_source(i, &s->source_fd, err);
     if (rc < 0) {
         return rc;
     }
     const struct keeper_fd fds[] = {
         {s->null_fd, STDIN_FILENO},   {s->out_end, STDOUT_FILENO}, {s->err_end, STDERR_FILENO},
-        {s->request_end, REQUEST_FD}, {s->report_end, REPORT_FD},  {i->script_fd, SOURCE_FD},
+        {s->request_end, REQUEST_FD}, {s->report_end, REPORT_FD},  {s->source_fd, SOURCE_FD},
         {i->input_fd, INPUT_FD},
     };
     for (size_t k = 0; k < sizeof(fds) / sizeof(fds[0]); k++) {

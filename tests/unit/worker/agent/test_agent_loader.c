@@ -7,6 +7,7 @@
  */
 #include "tests/unit/worker/agent/fixture.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,20 @@ static int end(void **state)
     return 0;
 }
 
+/* What a memory file holds is memory of the sandbox. */
+static void assert_holds_no_driver(const struct agent_process *agent)
+{
+    CLEANUP_FREE char *dir = alloc_printf("/proc/%d/fd", (int)agent->pid);
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (const struct dirent *entry; (entry = readdir(d)) != NULL;) {
+        char target[64] = "";
+        (void)!readlinkat(dirfd(d), entry->d_name, target, sizeof(target) - 1);
+        assert_null(strstr(target, "memfd:driver"));
+    }
+    closedir(d);
+}
+
 static void assert_works(struct lab *lab, const char *ways)
 {
     struct fixture *f = fixture_of(&lab->fixture);
@@ -103,6 +118,7 @@ static void assert_works(struct lab *lab, const char *ways)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
     r = run(f, "python", "%pwd\nf.__name__");
     assert_string_equal(r->result, "'f'");
+    assert_holds_no_driver(&f->agent);
 }
 
 static void the_same_version_takes_what_the_build_compiled(void **state)
