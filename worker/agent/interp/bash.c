@@ -25,6 +25,11 @@
  * trap. An interrupted `wait` also cuts short the next one, so PROMPT_COMMAND calls `wait` for a
  * process that never existed.
  *
+ * Code may define functions and aliases as it likes, and a function comes before a builtin. So all
+ * that is ours says "\builtin", which no alias replaces. A shell in which code has replaced or
+ * disabled even that may come to the end of a run and not report it. Then it reads a blank that
+ * interp.c writes (look_for_end()), and is ended with that reason.
+ *
  * A child that bash forks in the moment of an interrupt may act on it as the shell does and read
  * our commands. The keeper avoids that as far as it can (interrupt.c), and PROMPT_COMMAND ends such
  * a child before it reads anything.
@@ -89,15 +94,17 @@ static int start_bash(struct interp *i, struct interp_start *s, struct err *err)
  * read the file while it is being written: half a group is a syntax error, which does nothing, and
  * the line that belongs to the file is still to come. */
 #define BEGIN_RUN                                                                                  \
-    "{ [[ $__cloister_run == %010" PRIu32 " ]] && return; __cloister_run=%010" PRIu32 "; "
+    "{ [[ $__cloister_run == %010" PRIu32 " ]] && \\builtin return; __cloister_run=%010" PRIu32 "; "
 
 /* Records of report.h. They must be written whole or not at all. echo checks for interrupts after
  * each argument and before it flushes, but its stdout is line-buffered, so one argument that
  * contains its newline is written in one piece. An interrupted printf would leave half a record to
- * the next writer. */
+ * the next writer, so it is only for a shell whose echo has been disabled. */
 #define REPORT_RUN                                                                                 \
-    "__cloister_status=$?; builtin echo -n \"X0000000${#__cloister_status}${__cloister_status}"    \
-    "D0000000a%010" PRIu32 "\n\" >&%d; __cloister_told=%010" PRIu32 "; }\n"
+    "__cloister_status=$?; "                                                                       \
+    "__cloister_report=\"X0000000${#__cloister_status}${__cloister_status}D0000000a%010" PRIu32    \
+    "\n\"; \\builtin echo -n \"$__cloister_report\" >&%d || "                                      \
+    "\\builtin printf %%s \"$__cloister_report\" >&%d; __cloister_told=%010" PRIu32 "; }\n"
 
 static int add_quoted(struct buf *out, struct view v, struct err *err)
 {
@@ -133,7 +140,7 @@ static int add_assignment(struct buf *out, struct view entry, struct err *err)
 /* What is before the code, which begins on the first line, so that its line numbers are right. */
 static int build_begin(const struct interp *i, struct request *r, struct buf *out, struct err *err)
 {
-    int rc = buf_printf(out, err, BEGIN_RUN "builtin set --", i->run, i->run);
+    int rc = buf_printf(out, err, BEGIN_RUN "\\builtin set --", i->run, i->run);
     for (size_t k = 0; rc == 0 && k < r->arg_count; k++) {
         rc = buf_add(out, " ", 1, err);
         if (rc == 0) {
@@ -141,13 +148,13 @@ static int build_begin(const struct interp *i, struct request *r, struct buf *ou
         }
     }
     if (rc == 0) {
-        rc = buf_add_str(out, "; ", err);
+        rc = buf_add_str(out, r->env_count > 0 ? "; \\builtin unset -f eval; " : "; ", err);
     }
     for (size_t k = 0; rc == 0 && k < r->env_count; k++) {
         rc = add_assignment(out, request_next(r), err);
     }
-    /* not "builtin eval", which drops the assignments after the first command */
-    return rc < 0 ? rc : buf_add_str(out, "eval ", err);
+    /* "builtin eval" drops the assignments after the first command */
+    return rc < 0 ? rc : buf_add_str(out, r->env_count > 0 ? "\\eval " : "\\builtin eval ", err);
 }
 
 /* What is behind the code. */
@@ -168,7 +175,7 @@ static int build_end(const struct interp *i, const struct request *r, struct buf
                         "%d<&- %d<&- %d>&- %d>&- %d>&- %d<&-; ",
                         OUT_FD, ERR_FD, SCRIPT_FD, STDIN_FD, ERR_FD, REPORT_FD, OUT_FD, INPUT_FD);
     }
-    return rc < 0 ? rc : buf_printf(out, err, REPORT_RUN, i->run, REPORT_FD, i->run);
+    return rc < 0 ? rc : buf_printf(out, err, REPORT_RUN, i->run, REPORT_FD, REPORT_FD, i->run);
 }
 
 static int write_parts(int fd, struct iovec *at, int count, struct err *err)
@@ -231,7 +238,7 @@ static int source_script(struct interp *i, bool again, struct err *err)
     buf_init(&line, LIMIT_TEXT);
     /* the first newline ends the rest of an earlier line, if there is one */
     int rc = buf_printf(&line, err,
-                        "%s. /proc/self/fd/%d; __cloister_left=$? "
+                        "%s\\builtin . /proc/self/fd/%d; __cloister_left=$? "
                         "PROMPT_COMMAND=$__cloister_prompt\n",
                         again ? "\n" : "", SCRIPT_FD);
     if (rc == 0) {
@@ -279,7 +286,8 @@ static void empty_run(struct interp *i, int code)
 {
     struct buf script;
     buf_init(&script, LIMIT_TEXT);
-    if (buf_printf(&script, NULL, BEGIN_RUN "return %d; }\n", i->run, i->run, code) == 0) {
+    if (buf_printf(&script, NULL, BEGIN_RUN "\\builtin return %d; }\n", i->run, i->run, code) ==
+        0) {
         int rc = fill(i->script_fd, script.data, script.len, NULL);
         err_ignore(rc < 0 ? rc : source_script(i, true, NULL));
     }
@@ -320,4 +328,5 @@ const struct lang lang_bash = {
     .interrupted = interrupted,
     .sync = sync_again,
     .after = after_bash_run,
+    .blank = " ",
 };

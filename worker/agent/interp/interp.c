@@ -38,6 +38,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,7 +55,9 @@
 #define STALE_MAX    64         /* ends of earlier runs between two beginnings; shells say some */
 #define RETRY_US     50000u     /* doubled each time */
 #define RETRIES_MAX  5
-#define SIGNAL_EXIT  128 /* a program that signal n ended has exit code 128 + n */
+#define LOOK_US      100000u  /* until the first look whether a run ended unreported; doubled */
+#define LOOK_MAX_US  1600000u /* each time up to this */
+#define SIGNAL_EXIT  128      /* a program that signal n ended has exit code 128 + n */
 
 void interp_init(struct interp *i, const struct lang *lang, const struct spawn_config *spawn,
                  bool last_resort)
@@ -327,7 +330,7 @@ static void tell_loss(struct interp *i, struct op *op)
 {
     char text[sizeof(i->loss) + 64];
     if (i->loss[0] != '\0') {
-        int n = snprintf(text, sizeof(text), "[the interpreter was ended before this run: %s]\n",
+        int n = snprintf(text, sizeof(text), "[the interpreter has ended before this run: %s]\n",
                          i->loss);
         err_ignore(op_stream_add(&op->err, text, (size_t)n, NULL));
         i->loss[0] = '\0';
@@ -365,6 +368,9 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
     op_run(t, op);
     request_set_run(&request, ++i->run);
     i->stale = 0;
+    i->unbegun = i->blanked = false;
+    i->look_after_us = LOOK_US;
+    i->look_us = clock_us() + LOOK_US;
     rc = i->lang->submit(i, &request, &err);
     buf_finish(&request);
     if (rc < 0) {
@@ -456,8 +462,23 @@ static void tell_death(const struct interp *i, struct op *op)
         err_ignore(buf_printf(message, NULL, "the interpreter was killed by signal %d (%s)", sig,
                               strsignal(sig)));
     } else {
-        err_ignore(buf_printf(message, NULL, "the interpreter exited with code %d",
-                              WEXITSTATUS(k->wait_status)));
+        int code = WEXITSTATUS(k->wait_status);
+        bool gave_up = code == INTERP_GAVE_UP && !i->lang->exit_is_result;
+        err_ignore(
+            buf_printf(message, NULL, "the interpreter exited with code %d%s%s", code,
+                       gave_up ? ", as it does when code has closed or broken what it needs" : "",
+                       i->unbegun ? " before it began with this code" : ""));
+    }
+}
+
+/* For the next run: why the process has ended between two. That it was killed from outside is no
+ * news to those who did it. */
+static void note_loss(struct interp *i)
+{
+    const struct keeper *k = &i->keeper;
+    memcpy(i->loss, i->offence, sizeof(i->loss));
+    if (i->had_state && i->offence[0] == '\0' && WIFEXITED(k->wait_status)) {
+        snprintf(i->loss, sizeof(i->loss), "it exited with code %d", WEXITSTATUS(k->wait_status));
     }
 }
 
@@ -495,7 +516,7 @@ static void end_dead(struct interp *i, struct op_table *t)
     op->max_rss_kb = k->max_rss_kb;
     if (op->stop != 0) {
         op->status = stopped_status(op->stop);
-    } else if (exited && i->lang->exit_is_result && i->offence[0] == '\0') {
+    } else if (exited && i->lang->exit_is_result && i->offence[0] == '\0' && !i->unbegun) {
         op->status = op->exit_code == 0 ? OP_STATUS_OK : OP_STATUS_ERROR;
     } else if (known == ERR_NO_MEMORY) {
         op->status = OP_STATUS_MEMORY;
@@ -628,6 +649,58 @@ void interp_stop(struct interp *i, struct op_table *t, enum op_stop reason, bool
     }
 }
 
+/* Bytes of requests and blanks that it has not read; -1 if that is not known. */
+static int unread(const struct interp *i)
+{
+    int there = 0;
+    if (i->lang->blank == NULL || i->request_fd < 0 || i->pending.len > 0 ||
+        ioctl(i->request_fd, FIONREAD, &there) < 0) {
+        return -1;
+    }
+    return there;
+}
+
+static void see_unbegun(struct interp *i)
+{
+    if (unread(i) > (int)i->blanked) {
+        i->unbegun = true;
+    }
+}
+
+static void write_blank(struct interp *i)
+{
+    struct buf blank;
+    buf_init(&blank, LIMIT_TEXT);
+    i->blanked =
+        buf_add_str(&blank, i->lang->blank, NULL) == 0 && interp_write(i, &blank, NULL) == 0;
+    buf_finish(&blank);
+}
+
+/* A run has lasted for a while. If the interpreter reads the blank, it waits for its next run and
+ * will never report the end of this one. */
+static void look_for_end(struct interp *i, struct op_table *t)
+{
+    const struct op *op = i->current;
+    if (op == NULL || op->stop != 0 || i->dying || i->lang->blank == NULL ||
+        clock_us() < i->look_us) {
+        return;
+    }
+    i->look_after_us = i->look_after_us * 2 < LOOK_MAX_US ? i->look_after_us * 2 : LOOK_MAX_US;
+    i->look_us = clock_us() + i->look_after_us;
+    if (unread(i) != 0) {
+        return; /* it has not begun, or is in the middle of it */
+    }
+    if (!i->blanked) {
+        write_blank(i);
+    } else {
+        take_reports(i, t); /* a report was written before it went on to read */
+        if (i->current == op) {
+            order_end(i, "it could not report the end of the code, because code has disabled or "
+                         "replaced commands that this takes");
+        }
+    }
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 uint64_t interp_poll(struct interp *i, struct poll_set *set, uint64_t now_us)
@@ -646,6 +719,10 @@ uint64_t interp_poll(struct interp *i, struct poll_set *set, uint64_t now_us)
     struct op *op = i->current;
     if (op == NULL) {
         return wake_us;
+    }
+    if (i->lang->blank != NULL && op->stop == 0 && !i->dying) {
+        uint64_t look_us = since(i->look_us, now_us);
+        wake_us = look_us < wake_us ? look_us : wake_us;
     }
     uint64_t ran_us = since(now_us, op->begun_us);
     if (ran_us < QUIET_US) {
@@ -670,6 +747,7 @@ void interp_handle(struct interp *i, const struct poll_set *set, struct op_table
     }
     short request = poll_set_got(set, i->slot_request);
     if (request & (POLLERR | POLLHUP | POLLNVAL)) {
+        see_unbegun(i);
         fd_close(&i->request_fd);
         buf_finish(&i->pending);
         i->pending_at = 0;
@@ -687,17 +765,19 @@ void interp_handle(struct interp *i, const struct poll_set *set, struct op_table
         keeper_read(&i->keeper);
     }
     if (i->keeper.ended) {
+        see_unbegun(i);
         take_reports(i, t);
         if (i->current != NULL) {
             end_dead(i, t);
         } else {
-            memcpy(i->loss, i->offence, sizeof(i->loss));
+            note_loss(i);
         }
         tear_down(i);
     } else if (i->current == NULL && (i->request_fd < 0 || i->report_fd < 0)) {
         order_end(i, ""); /* idle but without answers: replace it */
     } else {
         sweep_on(i, t);
+        look_for_end(i, t);
         retry(i);
         sync_on(i);
     }

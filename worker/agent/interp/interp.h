@@ -23,6 +23,7 @@
 #include "worker/agent/run/op.h"
 
 #define INTERP_ARGS_MAX 10
+#define INTERP_GAVE_UP  70 /* exit code of drivers that cannot go on; in drivers/, too */
 
 struct interp;
 
@@ -61,6 +62,7 @@ struct lang {
     void (*stopped)(struct interp *i);
     /* Called after each run; may be NULL. */
     void (*after)(struct interp *i);
+    const char *blank; /* what it reads and passes over while it waits for a run; NULL: nothing */
     /* Explains a death in the middle of a run by the wait status and the text on stderr:
      * ERR_LANGUAGE (this program cannot be used) or ERR_NO_MEMORY, with a text; 0 if the reason is
      * unknown. May be NULL. */
@@ -99,6 +101,10 @@ struct interp {
     bool syncing;              /* waiting for an answer after an interrupt, before the next run */
     unsigned retries;          /* retries of an interrupt, or of syncing */
     uint64_t retry_us;         /* clock_us() of the next retry; 0 = none */
+    bool unbegun;              /* the process has ended before it read the request of its run */
+    bool blanked;              /* the blank was written in this run */
+    uint64_t look_us;          /* clock_us() of the next look for a run that ended unreported */
+    uint64_t look_after_us;    /* how long after that is the next */
     unsigned stale;            /* ends of earlier runs reported since the last run began */
     char offence[256];         /* the reason, if it misbehaved */
     char loss[256];            /* that of the process before, if no run was there to be told */

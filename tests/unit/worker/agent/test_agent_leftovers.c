@@ -70,7 +70,7 @@ static void reports_without_end_after_a_run_do_too(void **state)
         assert_status(r, OP_STATUS_OK);
         assert_string_equal(r->result, "2");
         assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
-        assert_contains(r->err, "[the interpreter was ended before this run: ");
+        assert_contains(r->err, "[the interpreter has ended before this run: ");
         r = run(f, "python", "1");
         assert_string_equal(r->err, "");
     }
@@ -238,6 +238,116 @@ static void what_a_timer_shows_between_two_runs_ends_no_interpreter(void **state
     assert_int_equal(r->display_count, 1);
 }
 
+/* ---- a shell in which code has replaced commands --------------------------------------------- */
+
+/* Runs code in a new agent's shell, and tells what a later run comes to. */
+static void left_in_bash(const char *leave, bool works)
+{
+    void *mine = NULL;
+    assert_int_equal(fixture_start(&mine), 0);
+    struct fixture *f = fixture_of(&mine);
+    struct agent_result *r = run(f, "bash", leave);
+    if (works) {
+        assert_status(r, OP_STATUS_OK);
+    }
+    if (r->last.status == OP_STATUS_OK) {
+        struct view env[] = {view_of("FROM=run")};
+        struct msg_start s =
+            agent_code(&f->link, "bash", "command echo $FROM $1; command printf ''");
+        struct view args[] = {view_of("here")};
+        s.env = (struct view_list){env, 1};
+        s.args = (struct view_list){args, 1};
+        r = run_start(f, &s);
+    }
+    if (works) {
+        assert_status(r, OP_STATUS_OK);
+        assert_contains(r->out, "run here\n");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+        r = run(f, "bash", "command echo and $((6 * 7))");
+        assert_contains(r->out, "and 42\n");
+    } else {
+        assert_status(r, OP_STATUS_CRASHED);
+        assert_contains(r->message, "it could not report the end of the code");
+        r = run(f, "bash", "echo new");
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->out, "new\n");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+    }
+    fixture_stop(&mine);
+}
+
+static void what_code_replaces_in_a_shell_does_not_stop_later_runs(void **state)
+{
+    (void)state;
+    static const char *const leave[] = {
+        "enable -n echo",
+        "enable -n printf return trap kill wait",
+        "for n in . set echo printf return trap kill wait unset exec test eval; do "
+        "eval \"$n() { :; }\"; done",
+        "for n in . builtin eval set echo return trap kill wait; do alias $n=:; done",
+        "trap 'command echo debug' DEBUG",
+        "set -T; trap 'command echo debug' DEBUG",
+        "set -e",
+        "set -euo pipefail",
+        "set -xvCf; shopt -s failglob xpg_echo lastpipe",
+        "set -o posix",
+        "IFS=0; PS1='$(exit 1)'; PS4='$('",
+        "PROMPT_COMMAND=(a b)",
+        "readonly PROMPT_COMMAND",
+        "exec 0<&- 1>&- 2>&-",
+    };
+    for (size_t i = 0; i < sizeof(leave) / sizeof(leave[0]); i++) {
+        left_in_bash(leave[i], true);
+    }
+}
+
+static void a_shell_that_cannot_report_is_ended_with_the_reason(void **state)
+{
+    (void)state;
+    static const char *const leave[] = {
+        "enable -n builtin",
+        "builtin() { :; }",
+        "alias {=:",
+        "alias [[=:",
+        "enable -n .",
+        "set -r",
+        "shopt -s extdebug; trap false DEBUG",
+    };
+    for (size_t i = 0; i < sizeof(leave) / sizeof(leave[0]); i++) {
+        left_in_bash(leave[i], false);
+    }
+}
+
+/* Where the shell passes over the blanks of all looks. */
+static void code_that_lasts_is_not_taken_for_ended(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r =
+        run(f, "bash", "v=1; sleep 0.4; (sleep 0.4); sleep 0.4 & wait; echo end");
+    assert_status(r, OP_STATUS_OK);
+    assert_string_equal(r->out, "end\n");
+    r = run(f, "bash", "echo $v");
+    assert_string_equal(r->out, "1\n");
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+}
+
+/* It ends after its next command, which is the line of the next run or the end of this. */
+static void a_shell_that_ends_before_it_begins_says_so(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    for (int i = 0; i < 20; i++) {
+        assert_status(run(f, "bash", "set -t"), OP_STATUS_OK);
+        struct agent_result *r = run(f, "bash", "echo ran");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
+        if (strcmp(r->out, "ran\n") != 0) {
+            assert_status(r, OP_STATUS_CRASHED);
+            assert_contains(r->message, "before it began with this code");
+        } else {
+            assert_contains(r->err, "it exited with code 0");
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +359,10 @@ int main(void)
         cmocka_unit_test(streams_that_code_puts_something_in_place_of_come_back),
         cmocka_unit_test(stdin_that_code_closes_comes_back),
         cmocka_unit_test(what_a_timer_shows_between_two_runs_ends_no_interpreter),
+        cmocka_unit_test(what_code_replaces_in_a_shell_does_not_stop_later_runs),
+        cmocka_unit_test(a_shell_that_cannot_report_is_ended_with_the_reason),
+        cmocka_unit_test(code_that_lasts_is_not_taken_for_ended),
+        cmocka_unit_test(a_shell_that_ends_before_it_begins_says_so),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }
