@@ -93,6 +93,7 @@ LIBRARIES = {
     "supervisor": LOOP,
     "supervisor/base": JSON,
     "supervisor/fleet": LOOP,
+    "supervisor/fleet/engine": LOOP,
     "supervisor/fleet/host": LOOP,
     "supervisor/fleet/sandbox": LOOP,
     "supervisor/fleet/state": LOOP,

@@ -85,7 +85,6 @@ struct engine {
     bool blocked;    /* the survey cannot probe; `failure` has the reason */
     size_t next;     /* index of the candidate that is being probed */
     bool again;      /* by a second worker: the first one died before it was asked */
-    bool from_kept;  /* what is being taken is of an earlier server */
     int64_t began_s; /* when the probe began, by the clock of file times */
     char probe_id[FLEET_ID_SIZE];
     char *probe_dir;
@@ -511,39 +510,43 @@ static int start_probe(struct engine *e, struct err *err)
     return rc;
 }
 
-/* Only a trial is worth it: asking an engine costs nothing, and it may have been stopped. */
-static bool take_kept(struct engine *e)
-{
-    const struct oneshot_target *target = &e->candidates[e->next];
-    struct kept kept;
-    struct err err = ERR_INIT;
-    if (e->survey || e->suspicious || !backend_row_find(target->backend)->trial_leaves ||
-        !kept_find(e->host, target, &kept)) {
-        return false;
-    }
-    bool valid = check_result(&kept.probed.probed, &err) == 0;
-    if (valid) {
-        log_debug("engine: %s %s was tried by an earlier server, and nothing has changed since",
-                  target->backend, target->runtime);
-        e->from_kept = true;
-        take_result(e, &kept.probed.probed);
-        e->from_kept = false;
-    }
-    kept_finish(&kept);
-    return valid;
-}
-
-static void try_next(struct engine *e)
+static void probe_next(struct engine *e)
 {
     struct err err = e->failure;
+    if ((e->survey && e->blocked) || start_probe(e, &err) < 0) {
+        take_failure(e, &err);
+    }
+}
+
+static void on_kept(void *arg, const struct msg_probed *probed)
+{
+    struct engine *e = arg;
+    const struct oneshot_target *target = &e->candidates[e->next];
+    struct err err = ERR_INIT;
+    if (e->host->stopping) {
+        end_round(e);
+    } else if (probed != NULL && !e->suspicious && check_result(probed, &err) == 0) {
+        log_debug("engine: %s %s was tried by an earlier server, and nothing has changed since",
+                  target->backend, target->runtime);
+        take_result(e, probed);
+    } else {
+        probe_next(e);
+    }
+}
+
+/* What is kept is worth it only in place of a trial: asking an engine costs nothing, and it may
+ * have been stopped. */
+static void try_next(struct engine *e)
+{
+    const struct oneshot_target *target = &e->candidates[e->next];
     if (e->next == 0) {
         e->reasons[0] = '\0';
     }
-    if (take_kept(e)) {
-        return;
-    }
-    if ((e->survey && e->blocked) || start_probe(e, &err) < 0) {
-        take_failure(e, &err);
+    if (e->survey || e->suspicious || e->again ||
+        !backend_row_find(target->backend)->trial_leaves) {
+        probe_next(e);
+    } else {
+        kept_find(e->host, target, on_kept, e);
     }
 }
 

@@ -19,18 +19,24 @@
  * not synced, because after a crash of the machine it counts for nothing. There are few names, by a
  * hash of the question, so there are few files, and servers that are started in different ways do
  * not take each other's place.
+ *
+ * A directory of PATH may be on a file system whose server is gone; then whoever looks at it hangs.
+ * So this is done by a thread of its own, which is left behind if it takes LATE_MS. libuv's pool
+ * would not do: the end of the process waits for it.
  */
 #include "supervisor/fleet/engine/kept.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
@@ -46,16 +52,51 @@
 
 #define KEPT_MAX     (128u << 10)
 #define KEPT_NAMES   8
+#define LATE_MS      2000 /* half a millisecond is usual; a trial takes less than this */
 #define MOUNTS_MAX   (1u << 20)
 #define FACT_MAX     (16u << 10)
 #define CGROUP_ROOT  "/sys/fs/cgroup"
 #define PROGRAM_DIRS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* Borrows from `text`. */
+struct kept {
+    struct buf text;
+    struct msg trial;
+    struct msg probed; /* type MSG_PROBED, usable */
+};
 
 /* All that a trial depends on, a line each: its name, the length of its value, the value. */
 struct facts {
     struct buf text;
     bool incomplete;
     int64_t newest_s; /* when the youngest of the files has changed */
+};
+
+/* One look or one note. The thread has what is marked so until `ready`. */
+struct kept_job {
+    struct fleet_host *host;
+    kept_fn fn; /* NULL for a note */
+    void *arg;
+    uv_async_t async;
+    uv_timer_t timer;
+    int handles; /* not closed yet */
+    void (*work)(struct kept_job *job);
+
+    /* ---- written before the thread begins ---- */
+    struct facts question; /* what is known before there is an answer; names the file */
+    char *path, *top, *boot, *worker, *agent, *dirs;
+    struct buf answer; /* of a note, with the two below */
+    char *runtime;
+    int64_t began_s;
+
+    /* ---- the thread's ---- */
+    struct kept kept;
+    bool found, outdated;
+
+    uv_mutex_t lock;
+    /* ---- under the lock ---- */
+    bool ready, given_up;
+    int users; /* the thread and the loop; the last one frees */
 };
 
 static void add_fact(struct facts *f, const char *name, struct view value)
@@ -254,7 +295,13 @@ static void add_environment(struct facts *f)
     }
 }
 
-/* What is known before there is an answer; names the file. */
+static char *name_kept(const struct fleet_host *host, const struct facts *question)
+{
+    uint64_t hash = hash_bytes(question->text.data, question->text.len);
+    return alloc_printf("%s/.trial-%u", host->instance->top, (unsigned)(hash % KEPT_NAMES));
+}
+
+/* What is known before there is an answer. Nothing of it is looked up in a file system. */
 static void add_question(struct facts *f, const struct fleet_host *host,
                          const struct oneshot_target *target)
 {
@@ -270,41 +317,29 @@ static void add_question(struct facts *f, const struct fleet_host *host,
     add_environment(f);
 }
 
-static char *name_kept(const struct fleet_host *host, const struct oneshot_target *target)
-{
-    struct facts f = {.newest_s = 0};
-    buf_init(&f.text, LIMIT_ITEM);
-    add_question(&f, host, target);
-    uint64_t hash = hash_bytes(f.text.data, f.text.len);
-    buf_finish(&f.text);
-    return alloc_printf("%s/.trial-%u", host->instance->top, (unsigned)(hash % KEPT_NAMES));
-}
-
 /* False if not all of them could be found out; `ret` is finished by the caller in any case. */
-static bool collect_facts(const struct fleet_host *host, const struct oneshot_target *target,
-                          struct view runtime, struct facts *ret)
+static bool collect_facts(const struct kept_job *job, struct view runtime, struct facts *ret)
 {
     struct utsname kernel;
     struct stat top;
-    *ret = (struct facts){.incomplete = record_boot()[0] == '\0' || uname(&kernel) < 0 ||
-                                        stat(host->instance->top, &top) < 0};
+    *ret = (struct facts){.incomplete = job->question.incomplete || job->boot[0] == '\0' ||
+                                        uname(&kernel) < 0 || stat(job->top, &top) < 0};
     buf_init(&ret->text, LIMIT_ITEM);
-    if (ret->incomplete) {
+    if (ret->incomplete ||
+        buf_add(&ret->text, job->question.text.data, job->question.text.len, NULL) < 0) {
         return false;
     }
-    add_question(ret, host, target);
-    add_text_fact(ret, "boot", record_boot());
+    add_text_fact(ret, "boot", job->boot);
     add_text_fact(ret, "release", kernel.release);
     add_text_fact(ret, "version", kernel.version);
     add_text_fact(ret, "machine", kernel.machine);
-    CLEANUP_FREE char *place =
-        alloc_printf("%s %" PRIu64, host->instance->top, (uint64_t)top.st_dev);
+    CLEANUP_FREE char *place = alloc_printf("%s %" PRIu64, job->top, (uint64_t)top.st_dev);
     add_text_fact(ret, "place", place);
     CLEANUP_FREE char *program = alloc_viewdup(runtime);
     add_file_fact(ret, program);
-    add_file_fact(ret, host->worker_path);
-    add_file_fact(ret, host->agent_path);
-    add_program_dirs(ret, getenv("PATH"));
+    add_file_fact(ret, job->worker);
+    add_file_fact(ret, job->agent);
+    add_program_dirs(ret, job->dirs);
     add_program_dirs(ret, PROGRAM_DIRS);
     add_host_facts(ret);
     return !ret->incomplete && program[0] == '/' && access(program, X_OK) == 0;
@@ -344,32 +379,25 @@ static bool read_kept(const char *path, struct kept *k)
            k->probed.type == MSG_PROBED && k->probed.probed.usable && k->probed.probed.lasts;
 }
 
-bool kept_find(const struct fleet_host *host, const struct oneshot_target *target, struct kept *ret)
-{
-    *ret = (struct kept){.trial = {.type = MSG_NONE}, .probed = {.type = MSG_NONE}};
-    buf_init(&ret->text, KEPT_MAX);
-    CLEANUP_FREE char *path = name_kept(host, target);
-    if (!read_kept(path, ret)) {
-        kept_finish(ret);
-        return false;
-    }
-    struct facts now;
-    struct view then = ret->trial.trial.facts;
-    bool same = collect_facts(host, target, ret->probed.probed.runtime, &now) &&
-                now.text.len == then.len && memcmp(now.text.data, then.data, then.len) == 0;
-    buf_finish(&now.text);
-    if (!same) {
-        log_debug("engine: what an earlier server has found does not count any more file=%s", path);
-        kept_finish(ret);
-    }
-    return same;
-}
-
-void kept_finish(struct kept *k)
+static void finish_kept(struct kept *k)
 {
     msg_finish(&k->probed);
     msg_finish(&k->trial);
     buf_finish(&k->text);
+}
+
+static void look_for_kept(struct kept_job *job)
+{
+    if (!read_kept(job->path, &job->kept)) {
+        return;
+    }
+    struct facts now;
+    struct view then = job->kept.trial.trial.facts;
+    bool same = collect_facts(job, job->kept.probed.probed.runtime, &now) &&
+                now.text.len == then.len && memcmp(now.text.data, then.data, then.len) == 0;
+    buf_finish(&now.text);
+    job->found = same;
+    job->outdated = !same;
 }
 
 /* An unfinished file of another server, living or dead, is removed, and then nothing is kept this
@@ -393,43 +421,182 @@ static int write_kept(const char *path, struct view text, struct err *err)
     return rc;
 }
 
-static int encode_kept(struct buf *out, struct view facts, const struct msg_probed *probed,
-                       struct err *err)
+static int encode_kept(struct buf *out, struct view facts, struct view answer, struct err *err)
 {
-    CLEANUP_BUF struct buf answer;
-    struct msg inner = {.type = MSG_PROBED};
     struct msg outer = {.type = MSG_TRIAL};
-    inner.probed = *probed;
-    buf_init(&answer, LIMIT_ITEM);
-    int rc = msg_encode(&answer, &inner, err);
-    struct view item = view_bytes(answer.data, answer.len);
     outer.trial.facts = facts;
-    outer.trial.answer = (struct view_list){&item, 1};
-    return rc < 0 ? rc : msg_encode(out, &outer, err);
+    outer.trial.answer = (struct view_list){&answer, 1};
+    return msg_encode(out, &outer, err);
 }
 
-void kept_note(const struct fleet_host *host, const struct oneshot_target *target,
+static void write_what_was_found(struct kept_job *job)
+{
+    struct facts f;
+    struct err err = ERR_INIT;
+    CLEANUP_BUF struct buf text;
+    buf_init(&text, KEPT_MAX);
+    struct view answer = view_bytes(job->answer.data, job->answer.len);
+    if (collect_facts(job, view_of(job->runtime), &f) && f.newest_s < job->began_s &&
+        encode_kept(&text, view_bytes(f.text.data, f.text.len), answer, &err) == 0) {
+        err_ignore(write_kept(job->path, view_bytes(text.data, text.len), &err));
+    }
+    buf_finish(&f.text);
+}
+
+/* ---- off the loop --------------------------------------------------------------------------- */
+
+static void leave_job(struct kept_job *job)
+{
+    uv_mutex_lock(&job->lock);
+    bool last = --job->users == 0;
+    uv_mutex_unlock(&job->lock);
+    if (!last) {
+        return;
+    }
+    uv_mutex_destroy(&job->lock);
+    finish_kept(&job->kept);
+    buf_finish(&job->question.text);
+    buf_finish(&job->answer);
+    free(job->path);
+    free(job->top);
+    free(job->boot);
+    free(job->worker);
+    free(job->agent);
+    free(job->dirs);
+    free(job->runtime);
+    free(job);
+}
+
+static void *job_thread(void *arg)
+{
+    struct kept_job *job = arg;
+    job->work(job);
+    uv_mutex_lock(&job->lock);
+    job->ready = true;
+    if (!job->given_up) {
+        uv_async_send(&job->async); /* under the lock: the loop closes it after that */
+    }
+    uv_mutex_unlock(&job->lock);
+    leave_job(job);
+    return NULL;
+}
+
+static void on_job_handle_closed(uv_handle_t *handle)
+{
+    struct kept_job *job = handle->data;
+    if (--job->handles == 0) {
+        fleet_host_release(job->host);
+        leave_job(job);
+    }
+}
+
+/* On the loop, once. */
+static void end_job(struct kept_job *job, bool found)
+{
+    uv_close((uv_handle_t *)&job->async, on_job_handle_closed);
+    uv_close((uv_handle_t *)&job->timer, on_job_handle_closed);
+    if (job->outdated) {
+        log_debug("engine: what an earlier server has found does not count any more file=%s",
+                  job->path);
+    }
+    if (job->fn != NULL) {
+        job->fn(job->arg, found ? &job->kept.probed.probed : NULL);
+    }
+}
+
+static void on_job_ready(uv_async_t *async)
+{
+    struct kept_job *job = async->data;
+    uv_mutex_lock(&job->lock); /* until the thread has let go of it */
+    uv_mutex_unlock(&job->lock);
+    if (!uv_is_closing((uv_handle_t *)async)) {
+        end_job(job, job->found);
+    }
+}
+
+static void on_job_late(uv_timer_t *timer)
+{
+    struct kept_job *job = timer->data;
+    uv_mutex_lock(&job->lock);
+    job->given_up = !job->ready;
+    uv_mutex_unlock(&job->lock);
+    if (job->given_up) {
+        log_warn("engine: a directory of PATH does not answer, so what a trial has found is %s",
+                 job->fn != NULL ? "not used" : "not kept");
+        job->outdated = false; /* the thread's, while it runs */
+        end_job(job, false);
+    }
+}
+
+static struct kept_job *make_job(struct fleet_host *host, const struct oneshot_target *target)
+{
+    struct kept_job *job = alloc_one(struct kept_job);
+    const char *dirs = getenv("PATH");
+    job->host = host;
+    job->users = 2;
+    uv_mutex_init(&job->lock);
+    job->kept = (struct kept){.trial = {.type = MSG_NONE}, .probed = {.type = MSG_NONE}};
+    buf_init(&job->kept.text, KEPT_MAX);
+    buf_init(&job->answer, LIMIT_ITEM);
+    buf_init(&job->question.text, LIMIT_ITEM);
+    add_question(&job->question, host, target);
+    job->path = name_kept(host, &job->question);
+    job->top = alloc_strdup(host->instance->top);
+    job->boot = alloc_strdup(record_boot());
+    job->worker = alloc_strdup(host->worker_path);
+    job->agent = alloc_strdup(host->agent_path);
+    job->dirs = alloc_strdup(dirs != NULL ? dirs : "");
+    return job;
+}
+
+static void start_job(struct kept_job *job, void (*work)(struct kept_job *job))
+{
+    pthread_t thread;
+    job->work = work;
+    job->handles = 2;
+    uv_async_init(job->host->loop, &job->async, on_job_ready);
+    uv_timer_init(job->host->loop, &job->timer);
+    job->async.data = job;
+    job->timer.data = job;
+    uv_timer_start(&job->timer, on_job_late, LATE_MS, 0);
+    fleet_host_hold(job->host);
+    if (pthread_create(&thread, NULL, job_thread, job) == 0) {
+        pthread_detach(thread);
+    } else {
+        job->users = 1;
+        uv_async_send(&job->async);
+    }
+}
+
+void kept_find(struct fleet_host *host, const struct oneshot_target *target, kept_fn fn, void *arg)
+{
+    struct kept_job *job = make_job(host, target);
+    job->fn = fn;
+    job->arg = arg;
+    start_job(job, look_for_kept);
+}
+
+void kept_note(struct fleet_host *host, const struct oneshot_target *target,
                const struct msg_probed *probed, int64_t began_s)
 {
     if (!probed->usable || !probed->lasts) {
         return;
     }
-    struct facts f;
-    struct err err = ERR_INIT;
-    CLEANUP_BUF struct buf text;
-    buf_init(&text, KEPT_MAX);
-    CLEANUP_FREE char *path = name_kept(host, target);
-    if (!collect_facts(host, target, probed->runtime, &f) || f.newest_s >= began_s) {
-        log_debug("engine: the trial is not kept, the host is changing file=%s", path);
-    } else if (encode_kept(&text, view_bytes(f.text.data, f.text.len), probed, &err) < 0 ||
-               write_kept(path, view_bytes(text.data, text.len), &err) < 0) {
-        log_debug("engine: the trial is not kept: %s", err.text);
-    }
-    buf_finish(&f.text);
+    struct kept_job *job = make_job(host, target);
+    struct msg m = {.type = MSG_PROBED};
+    m.probed = *probed;
+    job->question.incomplete = job->question.incomplete || msg_encode(&job->answer, &m, NULL) < 0;
+    job->runtime = alloc_viewdup(probed->runtime);
+    job->began_s = began_s;
+    start_job(job, write_what_was_found);
 }
 
 void kept_forget(const struct fleet_host *host, const struct oneshot_target *target)
 {
-    CLEANUP_FREE char *path = name_kept(host, target);
+    struct facts question = {.newest_s = 0};
+    buf_init(&question.text, LIMIT_ITEM);
+    add_question(&question, host, target);
+    CLEANUP_FREE char *path = name_kept(host, &question);
+    buf_finish(&question.text);
     unlink(path);
 }

@@ -1,6 +1,7 @@
 /* What a server has found by a trial, and when the next one uses it. */
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,27 @@
 #include "tests/unit/supervisor/fleet/fixture.h"
 
 #define OTHER_UID 4321
+
+/* A directory of a file system that is gone: who looks at it hangs until it comes back. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t back;
+    const char *path;
+    int hanging;
+} gone = {.lock = PTHREAD_MUTEX_INITIALIZER, .back = PTHREAD_COND_INITIALIZER};
+
+/* In place of the C library's. */
+int stat(const char *path, struct stat *ret)
+{
+    pthread_mutex_lock(&gone.lock);
+    gone.hanging++;
+    while (gone.path != NULL && strcmp(path, gone.path) == 0) {
+        pthread_cond_wait(&gone.back, &gone.lock);
+    }
+    gone.hanging--;
+    pthread_mutex_unlock(&gone.lock);
+    return fstatat(AT_FDCWD, path, ret, 0);
+}
 
 /* The runtime is a link to an old program, since nothing is kept of what has just changed. */
 static void point_runtime(const char *program)
@@ -103,6 +125,24 @@ static void the_next_server_tries_nothing(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_false(serve_once(f));
+    assert_false(serve_once(f));
+}
+
+static void a_directory_that_hangs_holds_up_nobody(void **state)
+{
+    struct fixture *f = *state;
+    setenv("PATH", "/usr/bin:/a-dead-place:/bin", 1);
+    assert_true(serve_once(f));
+    assert_false(serve_once(f));
+    pthread_mutex_lock(&gone.lock);
+    gone.path = "/a-dead-place";
+    pthread_mutex_unlock(&gone.lock);
+    assert_true(serve_once(f));
+    pthread_mutex_lock(&gone.lock);
+    assert_true(gone.hanging > 0);
+    gone.path = NULL;
+    pthread_cond_broadcast(&gone.back);
+    pthread_mutex_unlock(&gone.lock);
     assert_false(serve_once(f));
 }
 
@@ -258,6 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_next_server_tries_nothing),
+        TEST(a_directory_that_hangs_holds_up_nobody),
         TEST(another_runtime_path_or_question_is_tried),
         TEST(what_is_not_this_boot_s_or_not_whole_is_tried),
         TEST(a_file_that_others_could_have_written_is_not_read),
