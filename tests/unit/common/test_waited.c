@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -164,7 +165,9 @@ static void the_kernel_tells_it_of_real_processes(void **state)
     assert_int_equal(pipe(ready), 0);
     pid_t parent = fork();
     if (parent == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* if a check fails */
         if (vfork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             pid_t self = getpid();
             (void)!write(ready[1], &self, sizeof(self));
             pause();

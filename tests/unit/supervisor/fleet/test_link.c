@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -451,7 +452,9 @@ static void a_worker_that_waits_for_the_machine_is_not_killed(void **state)
     assert_int_equal(pipe(ready), 0);
     lab->pid = fork();
     if (lab->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* if a check fails */
         if (vfork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             pid_t self = getpid();
             (void)!write(ready[1], &self, sizeof(self));
             pause();
