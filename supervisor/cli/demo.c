@@ -486,7 +486,12 @@ static int run_steps(struct demo *d, const char *self, int argc, char **argv, st
     for (int i = 0; i < argc; i++) {
         options[i + 1] = argv[i];
     }
-    int rc = pipe_client_start(&d->client, self, argc + 1, options, &d->hello, err);
+    const struct pipe_client_how how = {.self = self,
+                                        .name = "cloister-demo",
+                                        .option_count = argc + 1,
+                                        .options = options,
+                                        .watch = -1};
+    int rc = pipe_client_start(&d->client, &how, &d->hello, err);
     free(options);
     if (rc == 0) {
         rc = step_hello(d, err);

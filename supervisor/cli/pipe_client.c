@@ -1,5 +1,5 @@
 /*
- * The demonstration's client.
+ * A client that starts its server.
  *
  * A client program may block, and blocking code is shortest: requests are written at once, and each
  * read waits in poll() with a deadline. The end of the server's stdout shows that the server is
@@ -56,7 +56,7 @@ static int make_pipe(int *ret_read, int *ret_write, struct err *err)
     return rc < 0 ? rc : fd_set_cloexec(ends[1], true, err);
 }
 
-static int spawn(struct pipe_client *c, char **argv, struct err *err)
+static int spawn(struct pipe_client *c, char **argv, bool own_group, struct err *err)
 {
     CLEANUP_FD int server_in = -1;
     CLEANUP_FD int server_out = -1;
@@ -75,7 +75,9 @@ static int spawn(struct pipe_client *c, char **argv, struct err *err)
     posix_spawn_file_actions_t actions;
     posix_spawnattr_init(&attr);
     posix_spawnattr_setsigdefault(&attr, &defaults);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawnattr_setflags(
+        &attr, (short)(POSIX_SPAWN_SETSIGDEF | (own_group ? POSIX_SPAWN_SETPGROUP : 0)));
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, server_in, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, server_out, STDOUT_FILENO);
@@ -158,10 +160,14 @@ static int read_more(struct pipe_client *c, uint64_t deadline_ms, struct err *er
     if (now >= deadline_ms) {
         return err_set(err, ERR_TIMEOUT, "the server did not answer in time");
     }
-    struct pollfd readable = {.fd = c->from, .events = POLLIN};
-    int ready = poll(&readable, 1, (int)(deadline_ms - now));
+    struct pollfd readable[] = {{.fd = c->from, .events = POLLIN},
+                                {.fd = c->watch, .events = POLLIN}};
+    int ready = poll(readable, 2, (int)(deadline_ms - now));
     if (ready <= 0) {
         return ready == 0 || errno == EINTR ? 0 : err_sys(err, ERR_IO, errno, "poll");
+    }
+    if (readable[1].revents != 0) {
+        return err_set(err, ERR_GONE, "interrupted");
     }
     char bytes[16384];
     ssize_t n = read(c->from, bytes, sizeof(bytes));
@@ -237,13 +243,13 @@ int pipe_client_call(struct pipe_client *c, const char *tool, cJSON *arguments, 
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
-static int shake_hands(struct pipe_client *c, cJSON **ret_info, struct err *err)
+static int shake_hands(struct pipe_client *c, const char *name, cJSON **ret_info, struct err *err)
 {
     cJSON *params = cJSON_CreateObject();
     cJSON_AddStringToObject(params, "protocolVersion", "2025-11-25");
     cJSON_AddObjectToObject(params, "capabilities");
     cJSON *info = cJSON_AddObjectToObject(params, "clientInfo");
-    cJSON_AddStringToObject(info, "name", "cloister-demo");
+    cJSON_AddStringToObject(info, "name", name);
     cJSON_AddStringToObject(info, "version", "1");
     int64_t id;
     cJSON *result = NULL;
@@ -264,26 +270,26 @@ static int shake_hands(struct pipe_client *c, cJSON **ret_info, struct err *err)
     return 0;
 }
 
-int pipe_client_start(struct pipe_client *c, const char *self, int option_count, char **options,
-                      cJSON **ret_info, struct err *err)
+int pipe_client_start(struct pipe_client *c, const struct pipe_client_how *how, cJSON **ret_info,
+                      struct err *err)
 {
-    *c = (struct pipe_client){.to = -1, .from = -1, .next_id = 1};
+    *c = (struct pipe_client){.to = -1, .from = -1, .next_id = 1, .watch = how->watch};
     buf_init(&c->rx, ANSWER_MAX_BYTES);
     c->answers = cJSON_CreateArray();
 
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
 
-    char **argv = alloc_array((size_t)option_count + 2, sizeof(*argv));
-    CLEANUP_FREE char *program = alloc_strdup(self);
+    char **argv = alloc_array((size_t)how->option_count + 2, sizeof(*argv));
+    CLEANUP_FREE char *program = alloc_strdup(how->self);
     argv[0] = program;
-    for (int i = 0; i < option_count; i++) {
-        argv[i + 1] = options[i];
+    for (int i = 0; i < how->option_count; i++) {
+        argv[i + 1] = how->options[i];
     }
-    int rc = spawn(c, argv, err);
+    int rc = spawn(c, argv, how->own_group, err);
     free(argv);
     if (rc == 0) {
-        rc = shake_hands(c, ret_info, err);
+        rc = shake_hands(c, how->name, ret_info, err);
     }
     if (rc < 0) {
         err_ignore(pipe_client_stop(c, NULL)); /* the first error is the one to report */
@@ -294,6 +300,7 @@ int pipe_client_start(struct pipe_client *c, const char *self, int option_count,
 int pipe_client_stop(struct pipe_client *c, struct err *err)
 {
     int rc = 0;
+    c->watch = -1; /* what ends us ends the server, too */
     if (c->pid != 0) {
         uint64_t deadline_ms = clock_ms() + STOP_TIMEOUT_MS;
         int status = 0;

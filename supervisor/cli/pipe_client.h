@@ -1,5 +1,6 @@
 /*
- * A blocking MCP client over a child's stdin and stdout, with only what the demonstration needs.
+ * A blocking MCP client over a child's stdin and stdout, with only what the demonstration needs,
+ * and `run`, which has a server of its own where none runs.
  *
  * Each wait has a deadline, so a broken server causes an error rather than a hang. Several requests
  * can be in flight; early answers are kept.
@@ -10,6 +11,7 @@
 #define CLOISTER_SUPERVISOR_CLI_PIPE_CLIENT_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -22,13 +24,23 @@ struct pipe_client {
     struct buf rx;   /* bytes of an incomplete line */
     cJSON *answers;  /* array of answers that were not asked for yet */
     int64_t next_id; /* of the next request */
+    int watch;       /* as below */
 };
 
-/* Starts `self` with the options as an MCP server on pipes, and initialises the session. On success
- * *ret_info is the result of initialize (owned by the caller, cJSON_Delete). On error no process is
- * left. */
-int pipe_client_start(struct pipe_client *c, const char *self, int option_count, char **options,
-                      cJSON **ret_info, struct err *err) WARN_UNUSED;
+/* How a server is started. */
+struct pipe_client_how {
+    const char *self; /* the program */
+    const char *name; /* of the client */
+    int option_count;
+    char **options;
+    bool own_group; /* Ctrl-C on our terminal is none for the server */
+    int watch;      /* while this is readable, waits end with -ERR_GONE; -1: none */
+};
+
+/* Starts an MCP server on pipes, and initialises the session. On success *ret_info is the result of
+ * initialize (owned by the caller, cJSON_Delete). On error no process is left. */
+int pipe_client_start(struct pipe_client *c, const struct pipe_client_how *how, cJSON **ret_info,
+                      struct err *err) WARN_UNUSED;
 
 /* Sends tools/call and returns at once; *ret_id is for pipe_client_wait(). Takes ownership of
  * `arguments`, also on error. */

@@ -26,6 +26,8 @@ struct asking {
     FILE *bytes;         /* … or bytes that go there */
     void *arg;
     bool enough; /* `line` wants no more */
+    uv_poll_t interrupt;
+    bool watches_interrupt;
     cJSON *answer;
     int rc;
     struct err err;
@@ -79,6 +81,37 @@ static void on_client_closed(void *arg)
     (void)arg; /* nothing is on the loop any more, so it ends */
 }
 
+static void close_asking(struct asking *a)
+{
+    if (a->watches_interrupt) {
+        uv_close((uv_handle_t *)&a->interrupt, NULL);
+    }
+    http_client_close(a->client, on_client_closed, NULL);
+}
+
+/* What was asked for may be half done: its answer tells what is to be stopped or closed. So it is
+ * waited for until somebody insists. */
+static void on_asking_interrupted(uv_poll_t *poll, int status, int events)
+{
+    struct asking *a = poll->data;
+    (void)status, (void)events;
+    interrupts_take();
+    if (interrupts_insist()) {
+        a->rc = err_set(&a->err, ERR_GONE, "interrupted");
+        close_asking(a);
+    }
+}
+
+static void watch_interrupts(struct asking *a)
+{
+    a->watches_interrupt =
+        interrupts_fd() >= 0 && uv_poll_init(&a->loop, &a->interrupt, interrupts_fd()) == 0;
+    if (a->watches_interrupt) {
+        a->interrupt.data = a;
+        uv_poll_start(&a->interrupt, UV_READABLE, on_asking_interrupted);
+    }
+}
+
 static void on_asked(void *arg, int rc, const struct http_response *response, const struct err *err)
 {
     struct asking *a = arg;
@@ -88,7 +121,7 @@ static void on_asked(void *arg, int rc, const struct http_response *response, co
         a->err = *err;
         a->rc = rc;
     }
-    http_client_close(a->client, on_client_closed, NULL);
+    close_asking(a);
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -155,6 +188,7 @@ static int ask_and_wait(struct asking *a, const struct server *server, const cha
     buf_init(&a->rest, LINE_MAX_BYTES);
     int rc = http_client_create(&a->loop, &endpoint, &a->client, err);
     if (rc == 0) {
+        watch_interrupts(a);
         (void)http_send(a->client, &request, on_asked, a);
         uv_run(&a->loop, UV_RUN_DEFAULT);
         rc = a->rc;

@@ -223,6 +223,8 @@ int command_run(const struct command *command, int before, int argc, char **argv
     }
     log_set_level(config.log_level == LOG_INFO ? LOG_WARN : config.log_level);
     t.steer.config = &config;
+    t.steer.server_words = t.server_words;
+    t.steer.server_word_count = t.server_count;
     status = command->run(&t.steer);
     config_finish(&config);
     return status;

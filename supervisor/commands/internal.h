@@ -16,6 +16,8 @@
 #include "supervisor/base/config.h"
 #include "supervisor/commands/commands.h"
 
+struct option;
+
 #define COMMAND_FLAGS_MAX 8
 #define EXIT_FAILED       1 /* as docker's: the server has refused, or there is none */
 
@@ -33,7 +35,9 @@ struct command_flag {
 
 /* A command as it was typed. */
 struct steer {
-    const struct config *config;           /* instance, runtime directory */
+    const struct config *config; /* instance, runtime directory */
+    char **server_words;         /* the options of servers that were typed */
+    int server_word_count;
     const char *values[COMMAND_FLAGS_MAX]; /* by the place of the flag; NULL: not given */
     bool json;                             /* --format json */
     char **words;                          /* the others, in order; NULL behind the last */
@@ -88,6 +92,10 @@ void servers_finish(struct servers *s);
 
 /* The one there is; an error if there is none, or if there are several. */
 int servers_only(const struct servers *s, const struct server **ret, struct err *err) WARN_UNUSED;
+
+/* Keeps those with a name that answer: others are their clients' own, or left over. One that has a
+ * name and does not answer is told on stderr. */
+void servers_keep_standing(struct servers *s);
 
 /* The server that has a sandbox (by id or name) or an execution of this name. *ret_path is its path
  * in the API, "/v1/sandboxes/NAME"; the caller frees it. */
@@ -174,6 +182,34 @@ struct talk {
  * says how it ended: its own, 124 after its deadline, 137 for memory, 130 if it was stopped. */
 int talk_run(const struct talk *talk, struct err *err) WARN_UNUSED;
 
+/* ---- own_server.c: one on stdio for code that runs where no server does ---- */
+
+struct own_server;
+
+/* What its sandbox is to have. */
+struct own_server_wish {
+    const char *image; /* NULL: that of the server */
+    bool network;
+};
+
+/* Starts it as the configuration and the typed options say, without HTTP, with a sandbox. On error,
+ * and once interrupted, nothing is left. */
+int own_server_start(const struct steer *s, const struct own_server_wish *wish,
+                     struct own_server **ret, struct err *err) WARN_UNUSED;
+const struct server *own_server_place(const struct own_server *o);
+const char *own_server_sandbox(const struct own_server *o);
+/* Ends it with all that it has; it is gone when this returns. */
+void own_server_end(struct own_server *o);
+
+/* An option that was typed and means nothing to such a server; NULL: there is none. */
+const struct option *own_server_refuses(const struct steer *s);
+
+/* ---- typed.c: which options of servers were typed ---- */
+
+/* The first of which this is true; NULL: none. */
+typedef bool (*typed_fn)(const struct option *o);
+const struct option *typed_option(const struct steer *s, typed_fn is);
+
 /* ---- interrupts.c: signals that would end us, which stop what we have begun first ---- */
 
 /* From now on they are kept. */
@@ -185,6 +221,9 @@ void interrupts_take(void);
 
 /* Whether one has ever come. */
 bool interrupts_came(void);
+
+/* Whether a second one has come: nothing is waited for any more. */
+bool interrupts_insist(void);
 
 /* As if one had come: SIGPIPE, which is ignored. */
 void interrupts_note(int number);

@@ -21,12 +21,12 @@ static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
 /* Of the process, as signals are. */
 static volatile sig_atomic_t wake_in = -1, wake_out = -1; /* the pipe's ends */
 static volatile sig_atomic_t first;                       /* 0: none has come */
+static volatile sig_atomic_t again;                       /* one has come after it */
 
 static void on_ending_signal(int number)
 {
-    if (first == 0) {
-        first = number;
-    }
+    again = first != 0;
+    first = first != 0 ? first : number;
     ssize_t n = write(wake_in, "", 1); /* a full pipe wakes as well */
     (void)n;
 }
@@ -57,6 +57,11 @@ int interrupts_fd(void)
 bool interrupts_came(void)
 {
     return first != 0;
+}
+
+bool interrupts_insist(void)
+{
+    return again != 0;
 }
 
 void interrupts_note(int number)

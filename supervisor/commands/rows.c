@@ -48,10 +48,13 @@ const struct command command_rows[] = {
     {"run", "[FILE|-] [ARG...]", "run code in a fresh sandbox; exits as the code does", 0, 100,
      {{"language", 'l', "NAME", "of the code", "by the end of the file's name, or python", NULL},
       {"image", '\0', "IMAGE", "of the sandbox", NULL, NULL},
-      {"timeout", '\0', "SECONDS", "deadline of the code", NULL, NULL}}, command_run_code, 1,
+      {"timeout", '\0', "SECONDS", "deadline of the code", NULL, NULL},
+      {"network", '\0', NULL, "the code reaches the network, though not this host's loopback", NULL, NULL}}, command_run_code, 1,
      "The code is read from the file, or from stdin. The sandbox is closed behind it. The exit status is the code's, "
-     "or 124 after its deadline, 137 for too much memory, 130 if it was stopped.",
-     "run hello.py\necho 'print(6 * 7)' | cloister run\nrun --timeout 10 build.sh --fast"},
+     "or 124 after its deadline, 137 for too much memory, 130 if it was stopped. It runs in a server with a name "
+     "that runs; where there is none, or an option such as --backend says how it is to be, one is started for this "
+     "code alone and ends with it.",
+     "run hello.py\necho 'print(6 * 7)' | cloister run\nrun --timeout 10 build.sh --fast\nrun --backend docker --image python:3.12 hello.py", true},
     {"exec", "NAME COMMAND [ARG...]", "run a program in a sandbox; exits as it does", 2, 100,
      {{"interactive", 'i', NULL, "our stdin is its stdin", NULL, NULL},
       {"tty", 't', NULL, "it has a terminal", NULL, NULL}}, command_exec, 2,

@@ -41,10 +41,16 @@ static void add_server(struct servers *s, const char *name)
     s->items = more;
 }
 
+/* Whether the server is on stdio, and ends with the client that has started it. */
+static bool is_of_client(const char *name)
+{
+    return strncmp(name, "stdio-", 6) == 0;
+}
+
 static int compare_servers(const void *a, const void *b)
 {
     const char *one = ((const struct server *)a)->name, *other = ((const struct server *)b)->name;
-    bool own = strncmp(one, "stdio-", 6) == 0, other_own = strncmp(other, "stdio-", 6) == 0;
+    bool own = is_of_client(one), other_own = is_of_client(other);
     return own != other_own ? (int)own - (int)other_own : strcmp(one, other);
 }
 
@@ -75,6 +81,32 @@ void servers_finish(struct servers *s)
     }
     free(s->items);
     free(s->top);
+}
+
+static bool answers(const struct server *server)
+{
+    struct err err = ERR_INIT;
+    cJSON *version = NULL;
+    bool good = server_ask(server, "GET", "/v1/version", &version, &err) == 0;
+    cJSON_Delete(version);
+    if (!good) {
+        (void)command_fail(&err);
+    }
+    return good;
+}
+
+void servers_keep_standing(struct servers *s)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (!is_of_client(s->items[i].name) && answers(&s->items[i])) {
+            s->items[kept++] = s->items[i];
+        } else {
+            free(s->items[i].name);
+            free(s->items[i].socket);
+        }
+    }
+    s->count = kept;
 }
 
 /* ---- choosing ------------------------------------------------------------------------------- */

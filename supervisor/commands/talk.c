@@ -303,10 +303,6 @@ static void on_stop_asked(void *arg, int rc, const struct http_response *respons
 
 static void stop_talk(struct talking *t)
 {
-    if (t->stopping) {
-        close_talk(t);
-        return;
-    }
     CLEANUP_FREE char *path = alloc_printf("/v1/executions/%s/stop", t->talk->execution);
     const struct http_request request = {
         .method = "POST", .path = path, .total_ms = STOP_PATIENCE_MS};
@@ -318,8 +314,13 @@ static void stop_talk(struct talking *t)
 static void on_interrupt(uv_poll_t *poll, int status, int events)
 {
     (void)status, (void)events;
+    struct talking *t = poll->data;
     interrupts_take();
-    stop_talk(poll->data);
+    if (!t->stopping) {
+        stop_talk(t);
+    } else if (interrupts_insist()) {
+        close_talk(t);
+    }
 }
 
 static void begin_interrupts(struct talking *t)
@@ -330,6 +331,9 @@ static void begin_interrupts(struct talking *t)
         uv_timer_init(&t->loop, &t->patience);
         t->interrupt.data = t->patience.data = t;
         uv_poll_start(&t->interrupt, UV_READABLE, on_interrupt);
+    }
+    if (t->watches_interrupt && interrupts_came()) { /* while it began */
+        stop_talk(t);
     }
 }
 

@@ -63,12 +63,21 @@ static void on_made(void *arg, int rc, const struct fleet_info *info, const stru
     }
 }
 
+static int check_network(const cJSON *body, struct err *err)
+{
+    const char *network = json_get_str(body, "network");
+    if (network != NULL && strcmp(network, "none") != 0 && strcmp(network, "full") != 0) {
+        return err_set(err, ERR_INVALID, "network: expected none or full");
+    }
+    return 0;
+}
+
 void control_make_sandbox(struct control *c, struct web_exchange *x, const char *name)
 {
     static const struct control_member members[] = {
         {"name", CONTROL_TEXT}, {"image", CONTROL_TEXT},   {"memory_mb", CONTROL_UINT},
         {"pids", CONTROL_UINT}, {"disk_mb", CONTROL_UINT}, {"ttl_seconds", CONTROL_UINT},
-        {"env", CONTROL_TEXTS}, {NULL, CONTROL_TEXT},
+        {"env", CONTROL_TEXTS}, {"network", CONTROL_TEXT}, {NULL, CONTROL_TEXT},
     };
     (void)name;
     struct err err = ERR_INIT;
@@ -79,7 +88,8 @@ void control_make_sandbox(struct control *c, struct web_exchange *x, const char 
     }
     cJSON *env = cJSON_DetachItemFromObjectCaseSensitive(body, "env");
     struct texts words = texts_of(env);
-    int rc = sandbox_choice_read(&choice, body, c->config, &err);
+    int rc = check_network(body, &err);
+    rc = rc == 0 ? sandbox_choice_read(&choice, body, c->config, &err) : rc;
     if (rc < 0) {
         control_fail(x, rc, err.text, NULL);
     } else {

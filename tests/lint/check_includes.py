@@ -74,7 +74,7 @@ ROOMS = {
     " supervisor/audit supervisor/traces supervisor/control supervisor/page supervisor/view supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
     "supervisor/cli": BELOW + " common/kernel common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth supervisor/audit",
     # clients of the control API, which know nothing of the server
-    "supervisor/commands": BELOW + " common/io supervisor/base supervisor/fleet/host",
+    "supervisor/commands": BELOW + " common/io supervisor/base supervisor/cli supervisor/fleet/host",
     "supervisor": BELOW + " supervisor/commands supervisor/base supervisor/fleet/state supervisor/front supervisor/cli",
 }
 

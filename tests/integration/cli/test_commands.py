@@ -21,6 +21,7 @@ suite = Suite(NONE)
 PROGRAM = os.environ["CLOISTER"]
 USAGE, FAILED = 64, 1
 PLAIN = {key: value for key, value in os.environ.items() if not key.startswith("CLOISTER_")}
+SLEEPER = "echo on; exec sleep 900"  # for a shell
 _shared = []
 
 
@@ -105,7 +106,99 @@ def run_code():
     contains(run("run", os.path.join(directory, "none.py"), status=FAILED).stderr.decode(), "No such file")
     contains(run("run", "-l", "cobol", data=b"", status=FAILED).stderr.decode(), "cobol")
     poll("their sandboxes are gone", lambda: text("ps", "-q").split() == [shared()[2]])
-    contains(run("run", data=b"1", top=mcp.temporary_directory(), status=FAILED).stderr.decode(), "no server")
+
+
+def left_of(top):
+    """Instances below a runtime directory, and processes of servers that were given it."""
+    found = [name for name in os.listdir(top) if not name.startswith(".")]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                found += [pid] if top.encode() in file.read().split(b"\0") else []
+        except OSError:
+            pass
+    return found
+
+
+def nothing_left(top):
+    poll("the end of all that run has begun", lambda: left_of(top) == [])
+
+
+@suite.case("run needs no server: one for the code alone gives its output as it comes, its status, and leaves nothing")
+def run_alone():
+    top = mcp.temporary_directory()
+    code = os.path.join(mcp.temporary_directory(), "code.sh")
+    with open(code, "w", encoding="utf-8") as file:
+        file.write('echo "$1"; echo err >&2; exit 7')
+    done = run("run", code, "--one", top=top, status=7)
+    equal((done.stdout, done.stderr), (b"--one\n", b"err\n"))
+    equal(text("run", "--memory-mb", "300", data=b"print(6 * 7)", top=top), "42\n")
+    contains(run("run", "-l", "cobol", data=b"", top=top, status=FAILED).stderr.decode(), "cobol")
+    contains(run("run", "--image", "/none", data=b"", top=top, status=FAILED).stderr.decode(), "/none")
+    nothing_left(top)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGKILL):
+        process = subprocess.Popen([PROGRAM, "--runtime-dir", top, "run", "-l", "bash"], env=PLAIN, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdin.write(b"echo on; exec yes" if number == signal.SIGPIPE else SLEEPER.encode())
+        process.stdin.close()
+        equal(process.stdout.readline(), b"on\n")
+        if number == signal.SIGPIPE:
+            process.stdout.close()
+        else:
+            process.send_signal(number)
+        equal(process.wait(120), -number)
+        process.stdout.close()
+        nothing_left(top)
+
+
+@suite.case("run takes a server with a name and no other; one that was named and does not run is an error")
+def run_where():
+    top = shared()[0].runtime_dir
+    where = lambda: [s["server"] for s in objects("ps") if s["sandbox_id"] != shared()[2]]
+    with Server(runtime_dir=top) as other:  # which is its client's
+        other.legacy()
+        other.call("create_sandbox")
+        theirs = where()
+        equal(len(theirs), 1)
+        for words, is_ours in (((), False), (("--memory-mb", "300"), True)):
+            process = begin("run", "-l", "bash", *words, stdin=subprocess.PIPE)
+            process.stdin.write(SLEEPER.encode())
+            process.stdin.close()
+            equal(process.stdout.readline(), b"on\n")
+            (server,) = [name for name in where() if name not in theirs]
+            equal(server.startswith("stdio-"), is_ours, server)
+            process.send_signal(signal.SIGTERM)
+            equal(process.wait(120), -signal.SIGTERM)
+            process.stdout.close()
+            process.stderr.close()
+    empty = mcp.temporary_directory()
+    contains(run("run", "--instance", "none", data=b"1", top=empty, status=FAILED).stderr.decode(), 'no server "none"')
+    done = subprocess.run([PROGRAM, "--runtime-dir", empty, "run"], env={**PLAIN, "CLOISTER_INSTANCE": "none"}, input=b"1", capture_output=True, timeout=120, check=False)
+    equal(done.returncode, FAILED)
+    contains(done.stderr.decode(), 'no server "none"')
+    contains(run("run", "--instance", "main", "--memory-mb", "300", data=b"1", status=FAILED).stderr.decode(), "--memory-mb is for a server that is started")
+    contains(run("run", "--http", "8080", data=b"1", status=FAILED).stderr.decode(), "--http means nothing")
+    contains(run("run", "--network", data=b"1", status=FAILED).stderr.decode(), "no network")
+    nothing_left(empty)
+
+
+@suite.case("run is alone on stdio whatever a configuration file or the environment says of HTTP, and where a server has died")
+def run_beside_configuration():
+    top, path = mcp.temporary_directory(), os.path.join(mcp.temporary_directory(), "conf")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("http: 127.0.0.1:1\ntokens: /none\nallow-hosts: a.example\ncompat: [code-sandbox]\nmemory-mb: 300\n")
+    os.chmod(path, 0o600)
+    code = b"print(6 * 7)"
+    equal(text("run", "--config", path, data=code, top=top), "42\n")
+    done = subprocess.run([PROGRAM, "--runtime-dir", top, "run"], env={**PLAIN, "CLOISTER_HTTP": "127.0.0.1:1"}, input=code, capture_output=True, timeout=120, check=False)
+    equal((done.returncode, done.stdout, done.stderr), (0, b"42\n", b""))
+    nothing_left(top)
+    dead = HttpServer(runtime_dir=top)
+    dead.process.kill()
+    dead.process.wait(120)
+    done = run("run", data=code, top=top)
+    equal(done.stdout, b"42\n")
+    contains(done.stderr.decode(), "main")
+    run("run", "--instance", "main", data=code, top=top, status=FAILED)
 
 
 @suite.case("exec runs a program with its arguments, stdin and status")
@@ -175,9 +268,6 @@ def terminal_without_stdin():
     os.close(ours)
     os.close(theirs)
     text("stop", "box")
-
-
-SLEEPER = "echo on; exec sleep 900"
 
 
 def executions(name="box"):
@@ -295,6 +385,20 @@ def suspended():
     terminal.type(b"\x04")
     terminal.shows(b"ready> ")
     equal(terminal.mode(), terminal.before)
+    terminal.close()
+
+
+@suite.case("Ctrl-C at a terminal ends a run that has a server of its own, and all of it")
+def interrupted_alone():
+    terminal = Terminal()
+    top = mcp.temporary_directory()
+    terminal.type(f"echo \"echo o''n; exec sleep 900\" | $CLOISTER --runtime-dir {top} run -l bash\n".encode())
+    terminal.shows(b"on\r\n")
+    terminal.type(b"\x03")
+    terminal.shows(b"ready> ")
+    terminal.type(b'echo "status $?"\n')
+    terminal.shows(b"\r\nstatus 130\r\n")
+    nothing_left(top)
     terminal.close()
 
 

@@ -1,0 +1,23 @@
+/*
+ * Which options of servers were typed. The configuration does not tell, as it has values of files
+ * and of the environment, too: those are wishes for every server, and what is typed is one for this
+ * command.
+ */
+#include <string.h>
+
+#include "supervisor/base/options.h"
+#include "supervisor/commands/internal.h"
+
+const struct option *typed_option(const struct steer *s, typed_fn is)
+{
+    for (int i = 0; i < s->server_word_count; i++) {
+        const char *word = s->server_words[i] + strspn(s->server_words[i], "-");
+        size_t len = strcspn(word, "=");
+        const struct option *o = option_find(view_bytes(word, len));
+        if (o != NULL && is(o)) {
+            return o;
+        }
+        i += o != NULL && o->type != OPTION_FLAG && word[len] == '\0'; /* its value */
+    }
+    return NULL;
+}
