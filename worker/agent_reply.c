@@ -77,8 +77,8 @@ static int check_info(struct view item, struct err *err)
     const struct msg_op_info *i = &m.op_info;
     if (m.type != MSG_OP_INFO || m.seq != 0) {
         rc = err_set(err, ERR_PROTOCOL, "%s among operations", msg_name(m.type));
-    } else if (i->op.len == 0 || i->kind < OP_EVAL || i->kind > OP_CONNECT || i->state < OP_QUEUED ||
-               i->state > OP_DONE) {
+    } else if (i->op.len == 0 || i->kind < OP_EVAL || i->kind > OP_CONNECT ||
+               i->state < OP_QUEUED || i->state > OP_DONE) {
         rc = err_set(err, ERR_PROTOCOL, "an impossible operation");
     }
     msg_finish(&m);

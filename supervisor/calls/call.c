@@ -73,7 +73,7 @@ static bool is_asked(const struct fleet_call *call)
 static bool writes_files(const struct fleet_call *call)
 {
     return call->start.kind != OP_FILE_READ && call->start.kind != OP_FILE_LIST &&
-           call->start.kind != OP_TELL;
+           call->start.kind != OP_TELL && call->start.kind != OP_CONNECT;
 }
 
 static bool runs_code(const struct fleet_call *call)
@@ -153,6 +153,17 @@ struct fleet_outcome call_look(const struct fleet_call *call)
 void call_follow(struct fleet_call *call, call_more_fn more)
 {
     call->more = more;
+}
+
+void call_flow(struct fleet_call *call, fleet_more_fn more)
+{
+    call->flow = more;
+}
+
+void call_pause(struct fleet_call *call, bool paused)
+{
+    call->paused = paused;
+    call_ask(call);
 }
 
 bool call_is_silent(const struct fleet_call *call)
@@ -267,7 +278,8 @@ void call_cancel(struct fleet_call *call)
         settle_call(call);
     } else if (call->generation == call->sandbox->generation) {
         call_tell_stop(call, call->stop);
-    } /* otherwise the next worker is told once it knows the operation */
+    }               /* otherwise the next worker is told once it knows the operation */
+    call_ask(call); /* it may have been paused */
 }
 
 /* ---- replies ---- */
@@ -321,6 +333,9 @@ static void take_output(struct fleet_call *call, const struct msg_output *o)
     call->acks_to = 0;
     stream_keep_add(&call->out, o->out_from, o->out);
     stream_keep_add(&call->err, o->err_from, o->err);
+    if (call->flow != NULL && o->out.len > 0) {
+        call->flow(call->arg, o->out);
+    }
     if (o->state == OP_DONE) {
         worker_policy_success(&s->policy);
         answer_outcome(call, o);
@@ -418,7 +433,8 @@ static int ask_wait(struct fleet_call *call, uint64_t wait_ms, struct err *err)
 void call_ask(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
-    if (call_state(call) != CALL_WAITING || sandbox_state(s) != SANDBOX_READY ||
+    bool held = call->paused && call->stop == STOP_NONE;
+    if (held || call_state(call) != CALL_WAITING || sandbox_state(s) != SANDBOX_READY ||
         worker_link_is_ending(s->link)) {
         return;
     }

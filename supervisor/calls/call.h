@@ -67,6 +67,12 @@ void call_cancel(struct fleet_call *call);
 typedef void (*call_more_fn)(void *arg, struct view out, struct view err);
 void call_follow(struct fleet_call *call, call_more_fn more);
 
+/* The same for a connection: all of its output, also what comes with the outcome, before that. */
+void call_flow(struct fleet_call *call, fleet_more_fn more);
+
+/* A paused call asks for nothing more until it goes on, is cancelled, or its sandbox ends. */
+void call_pause(struct fleet_call *call, bool paused);
+
 /* The present state. Borrowed from the call until the loop's next turn. */
 struct fleet_outcome call_look(const struct fleet_call *call);
 

@@ -55,7 +55,9 @@ struct fleet_call {
     uint64_t started_wall_ms;
 
     fleet_outcome_fn done;
-    call_more_fn more; /* may be NULL */
+    call_more_fn more;  /* may be NULL */
+    fleet_more_fn flow; /* of a connection, else NULL */
+    bool paused;
     void *arg;
     struct deferred_task task; /* the deferred answer: failed or cancelled */
     struct failure *failure;

@@ -6,6 +6,7 @@
 
 #include "supervisor/calls/call.h"
 #include "supervisor/calls/executions.h"
+#include "supervisor/calls/input.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/internal.h"
 
@@ -62,6 +63,37 @@ struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet
 void fleet_cancel(struct fleet_call *call)
 {
     call_cancel(call);
+}
+
+/* ---- connections ---- */
+
+struct fleet_call *fleet_connect(struct fleet *f, const char *id, uint16_t port, struct view first,
+                                 uint64_t timeout_ms, fleet_more_fn more, fleet_outcome_fn done,
+                                 void *arg)
+{
+    const struct fleet_op op = {
+        .kind = OP_CONNECT,
+        .has_stdin = true,
+        .stdin_data = first,
+        .path = "",
+        .offset = port,
+        .flags = OP_FLAG_STDIN_OPEN,
+        .timeout_ms = timeout_ms,
+    };
+    struct fleet_call *call = fleet_run(f, id, &op, done, arg);
+    call_flow(call, more);
+    return call;
+}
+
+void fleet_pause(struct fleet_call *call, bool paused)
+{
+    call_pause(call, paused);
+}
+
+void fleet_tell(struct fleet_call *call, const struct fleet_input *in, fleet_input_fn done,
+                void *arg)
+{
+    call_input(call, in, done, arg);
 }
 
 /* ---- executions ---- */

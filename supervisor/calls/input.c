@@ -131,6 +131,11 @@ void call_input(struct fleet_call *call, const struct fleet_input *what, fleet_i
     in->cols = what->cols;
     in->has_at = what->has_at;
     in->at = what->at;
+    if (call->sandbox == NULL) { /* it was refused from the start */
+        in->hint = call_input_over(false, &in->err);
+        refuse_later(in);
+        return;
+    }
     if (inputs->count == WAITING_MAX) {
         err_set(&in->err, ERR_BUSY, "%d earlier writes to its stdin wait for an answer",
                 WAITING_MAX);

@@ -281,6 +281,32 @@ struct fleet_call *fleet_run(struct fleet *f, const char *id, const struct fleet
 /* Asks the agent to stop the operation; `done` follows in any case. */
 void fleet_cancel(struct fleet_call *call);
 
+/* ---- connections to ports of a sandbox ---- */
+
+/* What the program says, in order, as it comes; all of it before `done`. It may cancel or pause the
+ * call. Borrowed during the callback. */
+typedef void (*fleet_more_fn)(void *arg, struct view bytes);
+
+struct fleet_input;
+struct fleet_input_state;
+typedef void (*fleet_input_fn)(void *arg, int rc, const struct fleet_input_state *state,
+                               const struct err *err, const char *hint);
+
+/* Connects to a program that listens at this port of the sandbox's loopback (OP_CONNECT), and tells
+ * it `first`, at most LIMIT_INPUT. The rest is as with fleet_run(): the outcome is OK when the
+ * program has closed the connection, and the connection survives any number of worker deaths. */
+struct fleet_call *fleet_connect(struct fleet *f, const char *id, uint16_t port, struct view first,
+                                 uint64_t timeout_ms, fleet_more_fn more, fleet_outcome_fn done,
+                                 void *arg);
+
+/* While it is paused, nothing more comes, so that the program has to wait. A cancelled call goes on
+ * to its end. */
+void fleet_pause(struct fleet_call *call, bool paused);
+
+/* Tells the program more, as fleet_input() does. `done` may come after the end of the call. */
+void fleet_tell(struct fleet_call *call, const struct fleet_input *in, fleet_input_fn done,
+                void *arg);
+
 /* ---- executions: runs of code that outlive their request ----
  *
  * The latest are kept after their end, within a limit of bytes, also when their sandbox is closed,
@@ -341,8 +367,6 @@ struct fleet_input_state {
     uint64_t next;   /* bytes taken in all */
     uint64_t unread; /* how many of them the code has still to read, beyond what a pipe holds */
 };
-typedef void (*fleet_input_fn)(void *arg, int rc, const struct fleet_input_state *state,
-                               const struct err *err, const char *hint);
 
 /* Calls `done` once, when the agent has taken them all, or none of them. Repeated to the next
  * worker if need be. -ERR_EXECUTION_NOT_FOUND as above, -ERR_INVALID if it has ended. If its

@@ -149,9 +149,27 @@ bool sandbox_adopt_worker(struct sandbox *s, const struct record_worker *worker)
 
 /* ---- its operations -------------------------------------------------------------------------- */
 
+static void on_connection_ended(void *arg, int rc, const struct msg *reply, const struct err *err,
+                                const char *hint)
+{
+    /* One that goes on all the same ends at its deadline. */
+    (void)arg, (void)rc, (void)reply, (void)err, (void)hint;
+}
+
+/* Whoever talked there has lost the connection with the earlier server. */
+static void end_connection(struct sandbox *s, struct view op)
+{
+    struct msg m = {.type = MSG_CANCEL};
+    m.cancel.op = op;
+    m.cancel.reason = OP_STOP_CANCEL;
+    err_ignore(worker_link_ask(s->link, &m, 0, on_connection_ended, NULL, NULL));
+}
+
 static void take_op(struct sandbox *s, const struct msg_op_info *info)
 {
-    if (op_is_execution((enum op_kind)info->kind)) {
+    if (info->kind == OP_CONNECT && info->state != OP_DONE) {
+        end_connection(s, info->op);
+    } else if (op_is_execution((enum op_kind)info->kind)) {
         s->host->runs->adopt(s, info);
     } else if (info->state == OP_DONE) {
         /* Nobody waits for a file operation any more. */
