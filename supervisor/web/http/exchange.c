@@ -84,6 +84,29 @@ const char *web_query(const struct web_exchange *x, const char *name)
     return NULL;
 }
 
+const char *web_target(const struct web_exchange *x)
+{
+    return x->request.target;
+}
+
+bool web_header_at(const struct web_exchange *x, size_t at, const char **ret_name,
+                   const char **ret_value)
+{
+    if (at >= x->request.header_count) {
+        return false;
+    }
+    *ret_name = x->request.headers[at].name;
+    *ret_value = x->request.headers[at].value;
+    return true;
+}
+
+void web_take_body(struct web_exchange *x, struct buf *ret)
+{
+    *ret = x->request.body;
+    x->listener->body_bytes -= ret->len;
+    buf_init(&x->request.body, 0);
+}
+
 struct view web_body(const struct web_exchange *x)
 {
     return view_bytes(x->request.body.data, x->request.body.len);
@@ -96,15 +119,26 @@ const char *web_peer(const struct web_exchange *x)
 
 /* ---- its end ---- */
 
+static void end_note(struct web_exchange *x)
+{
+    if (x->handler.note_over != NULL) {
+        x->handler.note_over(x->handler.note);
+        x->handler.note_over = NULL;
+        x->handler.note = NULL;
+    }
+}
+
 void web_exchange_free_if_done(struct web_exchange *x)
 {
     if (x->connection != NULL || (web_exchange_was_handed(x) && !web_exchange_is_over(x))) {
         return;
     }
+    end_note(x); /* left by who admitted it, if the rest never came */
     web_exchange_drop_body(x);
     web_reply_finish(x);
     struct web_listener *l = x->listener;
     free(x->request.head);
+    free(x->request.line);
     free(x);
     web_listener_release(l);
 }
@@ -125,11 +159,7 @@ static void handler_is_done(struct web_exchange *x)
         leave_late(x);
     }
     web_handler_set(x, WEB_HANDLER_OVER);
-    if (x->handler.note_over != NULL) {
-        x->handler.note_over(x->handler.note);
-        x->handler.note_over = NULL;
-        x->handler.note = NULL;
-    }
+    end_note(x);
 }
 
 static void tell_gone(struct web_exchange *x)

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/view.h"
 
 struct web_exchange;
@@ -23,6 +24,11 @@ struct web_exchange;
 
 const char *web_method(const struct web_exchange *x);
 const char *web_path(const struct web_exchange *x); /* decoded, without the query */
+/* What the request line names, as it came: path and query, not decoded, without an origin. */
+const char *web_target(const struct web_exchange *x);
+/* The header at this place, 0 for the first; false if there are fewer. */
+bool web_header_at(const struct web_exchange *x, size_t at, const char **ret_name,
+                   const char **ret_value);
 /* The first header of that name, in any case, without blanks around it; NULL if absent. */
 const char *web_header(const struct web_exchange *x, const char *name);
 size_t web_header_count(const struct web_exchange *x, const char *name);
@@ -31,6 +37,9 @@ size_t web_header_count(const struct web_exchange *x, const char *name);
 const char *web_header_twice(const struct web_exchange *x, const char *prefix);
 const char *web_query(const struct web_exchange *x, const char *name); /* decoded; NULL if absent */
 struct view web_body(const struct web_exchange *x);
+/* Moves the body to the caller, who counts it from now on, into a buffer without content. Otherwise
+ * it stays until the response begins. */
+void web_take_body(struct web_exchange *x, struct buf *ret);
 /* For the log: the address, or "user NUMBER" behind a unix socket. */
 const char *web_peer(const struct web_exchange *x);
 
@@ -82,7 +91,7 @@ void web_stream_cut(struct web_exchange *x);
 void web_on_gone(struct web_exchange *x, void (*gone)(void *arg), void *arg);
 
 /* Something of the handler's that stays with the exchange; `over` is called with it when the
- * handler is done with the exchange, however that is. At most one. */
+ * handler is done with the exchange, however that is, or is never called for it. At most one. */
 void web_set_note(struct web_exchange *x, void *note, void (*over)(void *note));
 void *web_note(const struct web_exchange *x); /* NULL: none */
 

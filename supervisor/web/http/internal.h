@@ -211,6 +211,8 @@ struct web_exchange {
     struct {
         char *head; /* one allocation for all texts below; NULL until the head is here */
         const char *method, *path;
+        char *line;         /* owned: the target as it came, … */
+        const char *target; /* … and in it, without an origin */
         struct web_field *headers, *query;
         size_t header_count, query_count;
         char peer[WEB_PEER_SIZE];

@@ -264,6 +264,8 @@ void *web_request_line(void *arg, const char *uri, struct MHD_Connection *mhd)
     buf_init(&x->request.body, l->config.max_body_bytes);
     /* both buffers have the same size */
     err_ignore(str_copy(x->request.peer, sizeof(x->request.peer), c->peer.text, NULL));
+    x->request.line = alloc_strdup(uri);
+    x->request.target = path_of(x->request.line);
     x->request.bad_uri = strstr(uri, "%00") != NULL; /* a NUL would cut the path short */
     web_connection_receiving(c, 0);
     return x;
