@@ -1,7 +1,8 @@
 /*
- * The signed text consists of the expiry time, the sandbox and the path. The first two contain no
- * line end, and the path is the rest, so no part can be mistaken for another. The text of the time
- * is signed rather than its value, so a second spelling of the same time is not valid.
+ * The signed text consists of what it is (file or port), the expiry time, the sandbox and the path
+ * or number. Those before the last contain no line end, so no part can be mistaken for another. The
+ * text of the time is signed rather than its value, so a second spelling of the same time is not
+ * valid.
  *
  * A link promises no more than the sandbox can keep: it expires at the latest when the lifetime of
  * the sandbox ends. Its idle time does not count, since use prolongs it, and fetching a file is
@@ -50,7 +51,13 @@ void links_destroy(struct links *l)
     }
 }
 
-static int sign(struct links *l, const char *expires, const char *sandbox, const char *path,
+/* What a link is about: the last part of the text that is signed. */
+struct subject {
+    const char *kind; /* "file" "port" */
+    const char *sandbox, *what;
+};
+
+static int sign(struct links *l, const char *expires, const struct subject *s,
                 unsigned char ret[WEB_DIGEST_BYTES], struct err *err)
 {
     unsigned char key[FLEET_KEY_BYTES];
@@ -58,28 +65,41 @@ static int sign(struct links *l, const char *expires, const char *sandbox, const
     if (rc < 0) {
         return rc;
     }
-    CLEANUP_FREE char *text = alloc_printf("file\n%s\n%s\n%s", expires, sandbox, path);
+    CLEANUP_FREE char *text = alloc_printf("%s\n%s\n%s\n%s", s->kind, expires, s->sandbox, s->what);
     rc = web_digest_hmac(view_bytes(key, sizeof(key)), view_of(text), ret, err);
     explicit_bzero(key, sizeof(key));
     return rc;
 }
 
-/* Makes "?expires=…&sig=…", or with & in front; NULL if there is no key. */
-static char *make_proof(struct links *l, char first, const char *sandbox, const char *path)
+struct proof {
+    char expires[24];
+    char signature[WEB_DIGEST_HEX_SIZE];
+};
+
+/* False if there is no key. */
+static bool prove(struct links *l, const struct subject *s, struct proof *ret)
 {
     struct err err = ERR_INIT;
     unsigned char digest[WEB_DIGEST_BYTES];
-    char hex[WEB_DIGEST_HEX_SIZE];
-    char expires[24];
-    uint64_t lives_s = fleet_life_left_ms(l->fleet, sandbox) / 1000;
+    uint64_t lives_s = fleet_life_left_ms(l->fleet, s->sandbox) / 1000;
     uint64_t good_s = lives_s < l->good_s ? lives_s : l->good_s;
-    snprintf(expires, sizeof(expires), "%" PRIu64, clock_wall_ms() / 1000 + good_s);
-    if (sign(l, expires, sandbox, path, digest, &err) < 0) {
-        log_warn("no link to a file could be made: %s", err.text);
-        return NULL;
+    snprintf(ret->expires, sizeof(ret->expires), "%" PRIu64, clock_wall_ms() / 1000 + good_s);
+    if (sign(l, ret->expires, s, digest, &err) < 0) {
+        log_warn("no link to a %s could be made: %s", s->kind, err.text);
+        return false;
     }
-    web_digest_hex(digest, hex);
-    return alloc_printf("%cexpires=%s&sig=%s", first, expires, hex);
+    web_digest_hex(digest, ret->signature);
+    return true;
+}
+
+/* Makes "?expires=…&sig=…", or with & in front; NULL if there is no key. */
+static char *make_proof(struct links *l, char first, const char *sandbox, const char *path)
+{
+    const struct subject s = {"file", sandbox, path};
+    struct proof proof;
+    return prove(l, &s, &proof)
+               ? alloc_printf("%cexpires=%s&sig=%s", first, proof.expires, proof.signature)
+               : NULL;
 }
 
 char *links_make(struct links *l, const char *sandbox, const char *path)
@@ -135,8 +155,22 @@ char *links_make_static(struct links *l, const char *key, const char *sandbox, c
     return l != NULL ? make_between(l, "/static/", behind, sandbox, name) : NULL;
 }
 
-enum link_state links_check(struct links *l, const char *sandbox, const char *path,
-                            const char *expires, const char *signature)
+char *links_make_port(struct links *l, const char *sandbox, uint16_t port, uint64_t *ret_expires_s)
+{
+    char number[8];
+    const struct subject s = {"port", sandbox, number};
+    struct proof proof;
+    snprintf(number, sizeof(number), "%u", (unsigned)port);
+    if (l == NULL || !prove(l, &s, &proof)) {
+        return NULL;
+    }
+    err_ignore(str_to_u64(proof.expires, 0, UINT64_MAX, ret_expires_s, NULL)); /* it is a number */
+    return alloc_printf("%s/ports/%s/%s/%s/%s/", l->base, sandbox, number, proof.expires,
+                        proof.signature);
+}
+
+static enum link_state check(struct links *l, const struct subject *s, const char *expires,
+                             const char *signature)
 {
     struct err err = ERR_INIT;
     unsigned char ours[WEB_DIGEST_BYTES], theirs[WEB_DIGEST_BYTES];
@@ -146,12 +180,12 @@ enum link_state links_check(struct links *l, const char *sandbox, const char *pa
         str_to_u64(expires, 0, INT64_MAX / 1000, &until_s, NULL) < 0) {
         return LINK_WRONG;
     }
-    if (sign(l, expires, sandbox, path, ours, &err) < 0) {
+    if (sign(l, expires, s, ours, &err) < 0) {
         /* an instance without sandboxes has no key yet; anybody can send such a request, so other
          * errors are logged once */
         if (err.code != ERR_SANDBOX_NOT_FOUND && !l->told) {
             l->told = true;
-            log_error("links to files cannot be checked, and are refused: %s", err.text);
+            log_error("links cannot be checked, and are refused: %s", err.text);
         }
         return LINK_WRONG;
     }
@@ -163,4 +197,20 @@ enum link_state links_check(struct links *l, const char *sandbox, const char *pa
         return LINK_WRONG;
     }
     return clock_wall_ms() / 1000 < until_s ? LINK_GOOD : LINK_EXPIRED;
+}
+
+enum link_state links_check(struct links *l, const char *sandbox, const char *path,
+                            const char *expires, const char *signature)
+{
+    const struct subject s = {"file", sandbox, path};
+    return check(l, &s, expires, signature);
+}
+
+enum link_state links_check_port(struct links *l, const char *sandbox, uint16_t port,
+                                 const char *expires, const char *signature)
+{
+    char number[8];
+    const struct subject s = {"port", sandbox, number};
+    snprintf(number, sizeof(number), "%u", (unsigned)port);
+    return check(l, &s, expires, signature);
 }

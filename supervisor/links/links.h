@@ -1,6 +1,6 @@
 /*
- * Links to files of sandboxes for people and programs that use HTTP: signed URLs, each valid for
- * one file and a limited time. They contain no other credential.
+ * Links to files and ports of sandboxes for people and programs that use HTTP: signed URLs, each
+ * valid for one file or port and a limited time. They contain no other credential.
  *
  * The key belongs to the instance, so links survive the server like sandboxes do. A link ends with
  * its sandbox, because ids are never reused.
@@ -32,10 +32,16 @@ char *links_make_foreign(struct links *l, const char *key, const char *sandbox, 
 /* The same as /static/NAME?<key>=SANDBOX, for a file right in the workspace. */
 char *links_make_static(struct links *l, const char *key, const char *sandbox, const char *name);
 
+/* Makes the URL below which a port of a sandbox's loopback is reached, with a slash at its end, and
+ * the time (seconds since 1970) when it expires. NULL if there is no key, or l is NULL. */
+char *links_make_port(struct links *l, const char *sandbox, uint16_t port, uint64_t *ret_expires_s);
+
 enum link_state { LINK_GOOD, LINK_WRONG, LINK_EXPIRED };
 
 /* Checks the parts of a URL, decoded; NULL: absent. */
 enum link_state links_check(struct links *l, const char *sandbox, const char *path,
                             const char *expires, const char *signature);
+enum link_state links_check_port(struct links *l, const char *sandbox, uint16_t port,
+                                 const char *expires, const char *signature);
 
 #endif
