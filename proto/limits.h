@@ -23,8 +23,13 @@
 #define LIMIT_HTTP_BODIES (64u << 20) /* of all requests together, till they are answered */
 #define LIMIT_HTTP_OUTPUT                                                                          \
     (256u << 20) /* of all responses together, till libmicrohttpd and the kernel have them */
-#define LIMIT_HTTP_RATE   (64u << 10) /* bytes of a body that extend its timeout by one second */
-#define TIME_HTTP_HEAD_MS 5000        /* a head is whole this long after its first line, likewise */
+#define LIMIT_PORT_BODIES                                                                          \
+    (32u << 20) /* of requests to ports of sandboxes: the rest of LIMIT_HTTP_BODIES is for others  \
+                 */
+#define LIMIT_PORT_OPEN      64          /* requests to ports that are not answered yet */
+#define LIMIT_PORT_OPEN_EACH 32          /* of them to sandboxes of one principal */
+#define LIMIT_HTTP_RATE      (64u << 10) /* bytes of a body that extend its timeout by one second */
+#define TIME_HTTP_HEAD_MS    5000 /* a head is whole this long after its first line, likewise */
 #define TIME_HTTP_INPUT_MS                                                                         \
     30000 /* a request is whole this long after its first line or, the first, its connection */
 #define TIME_HTTP_OUTPUT_MS 60000 /* timeout of a client that reads nothing of a response */

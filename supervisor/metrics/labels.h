@@ -73,6 +73,7 @@
     X(REASON, INSTALLATIONS, "installations")                                                      \
     X(REASON, SESSIONS, "sessions")                                                                \
     X(REASON, CONNECTIONS, "connections")                                                          \
+    X(REASON, PORTS, "ports")                                                                      \
     X(REASON, UNAUTHORIZED, "unauthorized")                                                        \
     X(REASON, FORBIDDEN, "forbidden")                                                              \
     X(REASON, HOST_ORIGIN, "host_origin")                                                          \

@@ -52,6 +52,7 @@ ROOMS = {
     # HTTP knows nothing of sandboxes
     "supervisor/web/http": BELOW + " supervisor/base supervisor/metrics",
     "supervisor/web/files": "common supervisor/web/http",
+    "supervisor/web/ports": "common common/io proto supervisor/metrics supervisor/web/http",
     "supervisor/web/auth": "common common/io supervisor/base supervisor/web/http supervisor/web/files supervisor/metrics",
     # the protocol knows nothing of what is done with it, nor of how it travels
     "supervisor/mcp/wire": "common common/io",
@@ -71,7 +72,7 @@ ROOMS = {
     # what hosts show people of results
     "supervisor/view": BELOW + " supervisor/mcp supervisor/results",
     "supervisor/front": BELOW + " common/io supervisor/base supervisor/base/local supervisor/fleet supervisor/languages supervisor/links supervisor/packages supervisor/results supervisor/resources supervisor/tools supervisor/metrics"
-    " supervisor/audit supervisor/traces supervisor/control supervisor/page supervisor/view supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files",
+    " supervisor/audit supervisor/traces supervisor/control supervisor/page supervisor/view supervisor/compat supervisor/mcp supervisor/mcp/wire supervisor/web/http supervisor/web/auth supervisor/web/mcp supervisor/web/files supervisor/web/ports",
     "supervisor/cli": BELOW + " common/kernel common/io supervisor/base supervisor/fleet supervisor/fleet/host supervisor/fleet/engine supervisor/web/http supervisor/web/auth supervisor/audit",
     # clients of the control API, which know nothing of the server
     "supervisor/commands": BELOW + " common/io supervisor/base supervisor/cli supervisor/fleet/host",
@@ -102,6 +103,7 @@ LIBRARIES = {
     "supervisor/audit": BOTH,
     "supervisor/traces": BOTH,
     "supervisor/web/http": LOOP,
+    "supervisor/web/ports": LOOP,
     "supervisor/web/auth": BOTH,
     "supervisor/web/mcp": BOTH,
     "supervisor/mcp": BOTH,

@@ -471,6 +471,11 @@ static bool is_for_strangers(const struct web_auth *a, const struct web_exchange
            strcmp(path, "/health") == 0 || (a->is_open != NULL && a->is_open(path));
 }
 
+bool web_auth_admit_link(struct web_auth *a, struct web_exchange *x)
+{
+    return guard_admit_link(a->guard, x);
+}
+
 /* Refuses an unknown client before its body is read. */
 bool web_auth_admit(struct web_auth *a, struct web_exchange *x)
 {

@@ -43,6 +43,10 @@ void web_auth_set_names(struct web_auth *a, const char *const *names, size_t cou
 /* Sets which other paths need no token, as there is nothing of this server in what they answer. */
 void web_auth_set_open(struct web_auth *a, bool (*is_open)(const char *path));
 
+/* Admits a request whose address is all that it needs, if its Host is one of ours: true, or the
+ * exchange was answered. */
+bool web_auth_admit_link(struct web_auth *a, struct web_exchange *x);
+
 /* Checks the head alone: true, or the exchange was answered. Checks Host and Origin (403), sets the
  * headers that browsers of allowed origins need, and answers their preflight requests (204, false).
  * Then checks that a token is there and not known to be wrong (401 and so on, as below), except for
