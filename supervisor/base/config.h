@@ -74,11 +74,13 @@ struct config {
     char *package_ca;                   /* PEM file that installers trust; "" = the image's own */
     uint64_t packages_mb;               /* limit of the packages of one sandbox */
     uint64_t install_timeout_s;
-    char *languages;   /* JSON file of further languages; "" = none */
-    char *local_files; /* directories of this host for upload_file and save_file, with commas */
-    char *share;       /* directories that sandboxes see, as share.h reads them; "" = none */
-    uint64_t link_s;   /* HTTP: how long a link to a file is valid */
-    char *compat;      /* names of profiles, with commas */
+    char *languages;      /* JSON file of further languages; "" = none */
+    char *local_files;    /* directories of this host for upload_file and save_file, with commas */
+    char *share;          /* directories that sandboxes see, as share.h reads them; "" = none */
+    uint64_t link_s;      /* HTTP: how long a link to a file or port is valid */
+    bool ports;           /* HTTP: ports of sandboxes can be reached */
+    uint64_t port_wait_s; /* how long a web server in a sandbox may take to answer */
+    char *compat;         /* names of profiles, with commas */
     bool strict;
     char *audit_log;     /* file; "" = none */
     bool audit_code;     /* it has the code, too */

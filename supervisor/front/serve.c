@@ -32,6 +32,7 @@
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/front/app.h"
 #include "supervisor/front/file_source.h"
+#include "supervisor/front/port_source.h"
 #include "supervisor/front/serve_internal.h"
 #include "supervisor/languages/languages.h"
 #include "supervisor/links/links.h"
@@ -58,6 +59,7 @@ struct serve {
     struct traces *traces;           /* NULL: none */
     struct links *links;             /* NULL: no HTTP */
     struct file_source *file_source; /* NULL: no HTTP */
+    struct port_source *port_source; /* the same */
     struct mcp_server *server;
     struct control *control;
     struct serve_stdio *stdio; /* NULL: not used */
@@ -280,6 +282,7 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
     if (s->http != NULL) {
         s->links = links_create(s->fleet, url, config->link_s);
         s->file_source = file_source_create(s->fleet, s->links, config);
+        s->port_source = port_source_create(s->fleet, s->links, config);
     }
     fleet_set_runners(s->fleet, languages_runners(s->languages));
     s->app = app_create(&s->loop, config, s->languages, s->fleet, s->links);
@@ -301,7 +304,8 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
     if (s->http != NULL) {
         open_instance_early(s->fleet);
         const struct files_source files = file_source_table(s->file_source);
-        serve_http_start(s->http, s->server, s->fleet, s->app, s->control, &files);
+        const struct ports_source ports = port_source_table(s->port_source);
+        serve_http_start(s->http, s->server, s->fleet, s->app, s->control, &files, &ports);
     }
     return s->stdio != NULL
                ? serve_stdio_open(s->stdio, &s->loop, config, s->server, &events, s, err)
@@ -362,6 +366,7 @@ static void run_serve(struct serve *s)
         languages_destroy(s->languages);
         serve_http_free(s->http);
         file_source_destroy(s->file_source);
+        port_source_destroy(s->port_source);
         links_destroy(s->links);
         serve_stdio_free(s->stdio);
     } else if (fleet_gave_up(s->fleet)) {

@@ -26,6 +26,7 @@
 #include "supervisor/web/http/url.h"
 #include "supervisor/web/mcp/endpoint.h"
 #include "supervisor/web/mcp/session_id.h"
+#include "supervisor/web/ports/endpoint.h"
 
 #define HEARTBEAT_MS 8000 /* clients and proxies give up after 10 s or more of silence */
 
@@ -36,6 +37,7 @@ struct serve_http {
     struct web_listener *listener;
     struct mcp_endpoint *endpoint;
     struct files_endpoint *files;
+    struct ports_endpoint *ports; /* NULL: not with this configuration */
     const struct app *app;
     struct fleet *fleet; /* from serve_http_start() */
     struct control *control;
@@ -45,9 +47,17 @@ struct serve_http {
     void *closed_arg;
 };
 
+static bool is_for_ports(const struct serve_http *h, const struct web_exchange *x)
+{
+    return h->ports != NULL && port_address_has(web_path(x));
+}
+
 static int on_admit(void *arg, struct web_exchange *x)
 {
     struct serve_http *h = arg;
+    if (is_for_ports(h, x)) {
+        return web_auth_admit_link(h->auth, x) ? ports_endpoint_admit(h->ports, x) : -1;
+    }
     return web_auth_admit(h->auth, x) ? 0 : -1;
 }
 
@@ -56,6 +66,8 @@ static void on_handle(void *arg, struct web_exchange *x)
     struct serve_http *h = arg;
     if (h->closing) { /* the body was still arriving when we stopped to listen */
         web_respond(x, 503, "text/plain", view_of("the server is shutting down\n"));
+    } else if (is_for_ports(h, x)) {
+        ports_endpoint_handle(h->ports, x);
     } else if (files_endpoint_has(web_path(x))) {
         files_endpoint_handle(h->files, x);
     } else if (metrics_page_has(web_path(x))) {
@@ -173,7 +185,7 @@ static void share_fleet(struct serve_http *h)
 
 void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fleet *fleet,
                       const struct app *app, struct control *control,
-                      const struct files_source *files)
+                      const struct files_source *files, const struct ports_source *ports)
 {
     struct url url;
     CLEANUP_FREE char *path =
@@ -192,6 +204,9 @@ void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fl
     };
     h->endpoint = mcp_endpoint_create(h->loop, &config);
     h->files = files_endpoint_create(files);
+    if (h->config->ports) {
+        h->ports = ports_endpoint_create(h->loop, ports, h->config->port_wait_s * 1000);
+    }
     h->fleet = fleet;
     h->app = app;
     h->control = control;
@@ -235,7 +250,8 @@ int serve_http_reload(struct serve_http *h, struct err *err)
 
 size_t serve_http_open_requests(const struct serve_http *h)
 {
-    return mcp_endpoint_open_requests(h->endpoint) + files_endpoint_open_requests(h->files);
+    return mcp_endpoint_open_requests(h->endpoint) + files_endpoint_open_requests(h->files) +
+           ports_endpoint_open_requests(h->ports);
 }
 
 /* ---- close ----------------------------------------------------------------------------------- */
@@ -273,6 +289,7 @@ void serve_http_close(struct serve_http *h, uint64_t flush_ms, void (*closed)(vo
     h->closed = closed;
     h->closed_arg = arg;
     serve_http_quiesce(h);
+    ports_endpoint_close(h->ports);
     mcp_endpoint_close(h->endpoint, on_endpoint_closed, h);
 }
 
@@ -280,6 +297,7 @@ void serve_http_free(struct serve_http *h)
 {
     if (h != NULL) {
         files_endpoint_destroy(h->files);
+        ports_endpoint_destroy(h->ports);
     }
     free(h);
 }

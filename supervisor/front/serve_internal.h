@@ -19,6 +19,7 @@ struct control;
 struct files_source;
 struct fleet;
 struct mcp_server;
+struct ports_source;
 struct serve;
 struct serve_http;
 struct serve_stdio;
@@ -58,10 +59,11 @@ char *serve_http_url(const struct serve_http *h);
 
 /* Starts to serve, and prints the URL to stderr. `fleet` has the key of session ids, and figures
  * for the page of metrics, as `app` has; `control` answers below /api/. All are borrowed until
- * serve_http_close() has called back. `files` is the source of files for links, copied. */
+ * serve_http_close() has called back. `files` is the source of files for links, and
+ * `ports` the way to ports of sandboxes; both are copied. */
 void serve_http_start(struct serve_http *h, struct mcp_server *server, struct fleet *fleet,
                       const struct app *app, struct control *control,
-                      const struct files_source *files);
+                      const struct files_source *files, const struct ports_source *ports);
 
 /* Reads tokens and certificates again. What cannot be read stays as it was, which is logged; the
  * error is that of the last one. */

@@ -43,6 +43,7 @@ static const struct tool *const native[] = {
     &tool_read_file,       &tool_write_file,           &tool_upload_file,
     &tool_save_file,       &tool_get_execution,        &tool_cancel_execution,
     &tool_install_package, &tool_check_package_status, &tool_write_stdin,
+    &tool_expose_port,
 };
 #define NATIVE_COUNT (sizeof(native) / sizeof(native[0]))
 #define TOOLS_MAX    96
@@ -173,6 +174,15 @@ static void find_useless(struct tools *t, const struct config *c)
     }
 }
 
+/* Who cannot use a tool is not told of it. */
+static bool is_offered(const struct tool *tool, const struct config *c)
+{
+    if (tool == &tool_save_file) {
+        return local_dirs_writable(c->local_files);
+    }
+    return tool != &tool_expose_port || (c->ports && c->http[0] != '\0');
+}
+
 struct tools *tools_create(const struct config *config, const struct languages *languages)
 {
     const struct words words = {config, languages};
@@ -185,8 +195,7 @@ struct tools *tools_create(const struct config *config, const struct languages *
         }
     }
     for (size_t i = 0; i < NATIVE_COUNT; i++) {
-        /* who cannot use it is not told of it */
-        if (native[i] != &tool_save_file || local_dirs_writable(config->local_files)) {
+        if (is_offered(native[i], config)) {
             add_tool(t, native[i], &words);
         }
     }

@@ -20,6 +20,7 @@
     X(TOOL, CREATE_RUN_CLOSE, "create_run_close")                                                  \
     X(TOOL, CREATE_SANDBOX, "create_sandbox")                                                      \
     X(TOOL, EXECUTE_CODE, "execute_code")                                                          \
+    X(TOOL, EXPOSE_PORT, "expose_port")                                                            \
     X(TOOL, GET_EXECUTION, "get_execution")                                                        \
     X(TOOL, GET_SANDBOX_STATUS, "get_sandbox_status")                                              \
     X(TOOL, INSTALL_PACKAGE, "install_package")                                                    \

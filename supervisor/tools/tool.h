@@ -217,6 +217,7 @@ extern const struct tool tool_close_sandbox;
 extern const struct tool tool_create_run_close;
 extern const struct tool tool_create_sandbox;
 extern const struct tool tool_execute_code;
+extern const struct tool tool_expose_port;
 extern const struct tool tool_get_execution;
 extern const struct tool tool_get_sandbox_status;
 extern const struct tool tool_install_package;

@@ -70,6 +70,9 @@ static void every_tool_code_and_status_has_its_label(void **state)
     struct client *c = *state;
     free(c->config.local_files);
     c->config.local_files = alloc_strdup("/srv:rw");
+    free(c->config.http);
+    c->config.http = alloc_strdup("0");
+    c->config.ports = true;
     struct tools *tools = tools_create(&c->config, c->languages);
     cJSON *list = tools_list(tools, RESULT_FORM_TEXT);
     const cJSON *tool;
