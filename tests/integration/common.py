@@ -152,7 +152,7 @@ def works(server):
     """Requires that the server runs and makes sandboxes."""
     equal(server.request("ping"), {})
     sandbox = server.call("create_sandbox")["sandbox_id"]
-    equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+    equal(server.run_to_end("1 + 1", sandbox_id=sandbox)["result"], "2")
     server.call("close_sandbox", sandbox_id=sandbox)
 
 

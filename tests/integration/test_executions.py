@@ -46,6 +46,12 @@ def wait_over(server, execution):
     return poll("the end of an execution", look)
 
 
+def shown(server, execution, stdout):
+    """What get_execution tells at the moment, if the code has shown just this."""
+    part = get(server, execution["execution_id"], wait_seconds=0)
+    return part if part["stdout"] == stdout else None
+
+
 @suite.case("code that takes longer than the budget goes on, and its outcome is fetched", engines=ONE)
 def budget():
     server, sandbox = Impatient.get()
@@ -56,7 +62,9 @@ def budget():
     assert answer.seconds() >= 1, answer.seconds()  # before its end, which needs a signal of the test
     assert not result.get("isError"), result
     running = result["structuredContent"]
-    equal((running["status"], running["stdout"], running["next_offset"]), ("running", "early\n", 6))
+    equal(running["status"], "running")
+    early = poll("its output", lambda: shown(server, running, "early\n"))
+    equal((early["status"], early["next_offset"]), ("running", 6))
     assert "exit_code" not in running, running
     contains(result["content"][0]["text"], "get_execution")
     contains(result["content"][0]["text"], running["execution_id"])
@@ -64,8 +72,8 @@ def budget():
     done = wait_over(server, running["execution_id"])
     equal((done["status"], done["result"], done["stdout"], done["exit_code"]), ("ok", "10", "early\n", 0))
     # the budget begins with the call, the duration with the code, which is a little later
-    assert done["duration_ms"] >= 1000 * float(server.run("took", sandbox_id=sandbox)["result"]), done
-    equal(server.run("x", sandbox_id=sandbox)["result"], "5")
+    assert done["duration_ms"] >= 1000 * float(server.run_to_end("took", sandbox_id=sandbox)["result"]), done
+    equal(server.run_to_end("x", sandbox_id=sandbox)["result"], "5")
     # and again, any number of times
     equal(get(server, running["execution_id"])["result"], "10")
 
@@ -104,7 +112,7 @@ def streaming():
 @suite.case("output that does not fit into one result is fetched by offset, as far as it is kept")
 def paging():
     server, sandbox = Impatient.get()
-    part = server.run("print('\\n' * 249999)", sandbox_id=sandbox)
+    part = server.run_to_end("print('\\n' * 249999)", sandbox_id=sandbox)
     got = part["stdout"][: part["next_offset"]]  # followed by a line about the gap, and the end
     assert part["truncated"] and part["next_offset"] == len(got) < 250000, part["next_offset"]
     equal(set(got), {"\n"})
@@ -112,7 +120,7 @@ def paging():
         part = get(server, part["execution_id"], offset=part["next_offset"])
         got += part["stdout"]
     equal(got, "\n" * 250000)
-    lost = server.run("print('x' * 999999)", sandbox_id=sandbox)
+    lost = server.run_to_end("print('x' * 999999)", sandbox_id=sandbox)
     rest = get(server, lost["execution_id"], offset=lost["next_offset"])
     assert rest["truncated"] and rest["stdout_bytes"] == 1000000, rest["stdout_bytes"]
     rest = get(server, lost["execution_id"], offset=500000)  # an offset within the gap
@@ -127,7 +135,7 @@ def paging():
 @suite.case("an offset inside a character is moved to where it begins")
 def inside_character():
     server, sandbox = Impatient.get()
-    done = server.run("print('a€b')", sandbox_id=sandbox)
+    done = server.run_to_end("print('a€b')", sandbox_id=sandbox)
     for offset, begin, text in ((0, 0, "a€b\n"), (1, 1, "€b\n"), (2, 1, "€b\n"), (3, 1, "€b\n"), (4, 4, "b\n"), (6, 6, "")):
         part = get(server, done["execution_id"], offset=offset)
         equal((part["offset"], part["stdout"], part["next_offset"]), (begin, text, 6))
@@ -136,7 +144,8 @@ def inside_character():
 def stopped_within(server, sandbox, stop):
     """Seconds from stop(execution) to the interrupt in the code."""
     begun = server.run(TIMED, sandbox_id=sandbox, timeout_seconds=600)
-    equal((begun["status"], begun["stdout"]), ("running", "begun\n"))
+    equal(begun["status"], "running")
+    poll("it has begun", lambda: shown(server, begun, "begun\n"))
     now = time.clock_gettime(time.CLOCK_MONOTONIC)
     stop(begun["execution_id"])
     done = wait_over(server, begun["execution_id"])
@@ -159,7 +168,7 @@ def cancel_by_tool():
         assert not result.get("isError"), result
         equal(result["structuredContent"]["status"], "cancelled")
     # an execution that has ended is not changed
-    done = server.run("1 + 1", sandbox_id=sandbox)
+    done = server.run_to_end("1 + 1", sandbox_id=sandbox)
     late = server.call("cancel_execution", execution_id=done["execution_id"])
     equal((late["status"], late["result"]), ("ok", "2"))
 
@@ -167,7 +176,7 @@ def cancel_by_tool():
 @suite.case("notifications/cancelled on execute_code stops the code as well, on get_execution only the wait")
 def cancel_by_notification():
     server, sandbox = Impatient.get()
-    server.run("open('began', 'w').close()", sandbox_id=sandbox)
+    server.run_to_end("open('began', 'w').close()", sandbox_id=sandbox)
     code = "import time, os\nopen('began', 'w').write('x')\n" + TIMED.replace(
         "print(time", "open('stopped', 'w').write(str(time").replace("MONOTONIC))", "MONOTONIC)))")
     call = server.start_call("execute_code", sandbox_id=sandbox, code=code, timeout_seconds=600)
@@ -197,13 +206,13 @@ def stubborn():
     call = server.start_call("cancel_execution", execution_id=begun["execution_id"])
     equal(call.result()["structuredContent"]["status"], "cancelled")
     assert call.seconds() > 1.5, call.seconds()  # it would run for ever
-    equal(server.run("1 + 1", sandbox_id=sandbox)["interpreter"], "restarted")
+    equal(server.run_to_end("1 + 1", sandbox_id=sandbox)["interpreter"], "restarted")
 
 
 @suite.case("an outcome is still there when its sandbox is closed, and so is that of code that was running then", engines=ONE)
 def after_close():
     server, sandbox = Impatient.get()
-    done = server.run("print('kept')\n7", sandbox_id=sandbox)
+    done = server.run_to_end("print('kept')\n7", sandbox_id=sandbox)
     running = server.run("print('half', flush=True)\nimport time\ntime.sleep(60)", sandbox_id=sandbox)
     wait = server.start_call("get_execution", execution_id=running["execution_id"], wait_seconds=1)
     server.call("close_sandbox", sandbox_id=sandbox)
@@ -234,9 +243,9 @@ def throw_away():
 @suite.case("the status of a sandbox lists its latest executions, latest first")
 def recent():
     server, sandbox = Impatient.get()
-    ids = [server.run(f"print({i})", sandbox_id=sandbox)["execution_id"] for i in range(23)]
-    failed = server.run("1/0", sandbox_id=sandbox)["execution_id"]
-    running = server.run("import time\ntime.sleep(30)", sandbox_id=sandbox)["execution_id"]
+    ids = [server.run_to_end(f"print({i})", sandbox_id=sandbox)["execution_id"] for i in range(23)]
+    failed = server.run_to_end("1/0", sandbox_id=sandbox)["execution_id"]
+    running = server.run("import time\ntime.sleep(600)", sandbox_id=sandbox)["execution_id"]
     queued = server.run("'next'", sandbox_id=sandbox)["execution_id"]
     rows = server.call("get_sandbox_status", sandbox_id=sandbox)["executions_recent"]
     equal(len(rows), 20)
@@ -283,7 +292,7 @@ def bounds():
     most = 256 + 24  # more than are kept, with one sandbox allowed
     with Server("--max-sandboxes", "1") as server:
         server.legacy()
-        ids = [server.run(f"{i}")["execution_id"] for i in range(most + 2)]
+        ids = [server.run_to_end(f"{i}")["execution_id"] for i in range(most + 2)]
         for name in ids[:2]:
             equal(server.call_failing("get_execution", execution_id=name)["error"]["code"], "execution_not_found")
         equal(get(server, ids[2])["result"], "2")

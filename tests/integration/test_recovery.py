@@ -173,7 +173,7 @@ def output_outlives_sandbox():
     server, sandbox = opened("--sync-budget-seconds", "1")
     with server:
         get = lambda execution, **more: server.start_call("get_execution", execution_id=execution, **more).result()["structuredContent"]
-        over = server.run("print('over')", sandbox_id=sandbox)
+        over = server.run_to_end("print('over')", sandbox_id=sandbox)
         running = server.run("import sys, time\nprint('shown', flush=True)\nprint('too', file=sys.stderr, flush=True)\ntime.sleep(600)", sandbox_id=sandbox)
         equal(running["status"], "running")
         execution = running["execution_id"]

@@ -220,7 +220,7 @@ def flood():
 
 @suite.case("a long execution is a task that outlasts the call's budget")
 def tasks():
-    with Server("--task-after-seconds", "1", "--sync-budget-seconds", "2") as server:
+    with Server("--task-after-seconds", "4", "--sync-budget-seconds", "6") as server:
         server.modern()
         meta = modern_meta(MODERN, {"extensions": {PREFIX + "tasks": {}}})
 
@@ -239,7 +239,7 @@ def tasks():
 
             return poll("the end of a task", look)
 
-        done = end(begin("import time\ntime.sleep(4)\nprint('over')"))
+        done = end(begin("import time\ntime.sleep(8)\nprint('over')"))
         equal(done["status"], "completed")
         equal(done["result"]["structuredContent"]["stdout"], "over\n")
         task = begin("import time\ntime.sleep(600)")

@@ -308,6 +308,18 @@ class Client:
             raise AssertionError(f"no execution result: {json.dumps(result)[:2000]}")
         return result["structuredContent"]
 
+    def run_to_end(self, code, **arguments):
+        """The same, also where it takes longer than the budget of a call."""
+        done = self.run(code, **arguments)
+        if done["status"] != "running":
+            return done
+
+        def ended():
+            again = self.start_call("get_execution", execution_id=done["execution_id"]).result()["structuredContent"]
+            return again if again["status"] != "running" else None
+
+        return poll("the end of an execution", ended)
+
     def stdout(self, code, **arguments):
         """Output of the code, which must succeed."""
         done = self.run(code, **arguments)
