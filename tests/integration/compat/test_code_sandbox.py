@@ -435,7 +435,7 @@ def run_cloister(*words, **env):
 def long_code():
     slow = "import time\nprint('begun', flush=True)\nfor _ in range(600): time.sleep(0.1)"
     for kind in ("e2b", "firecracker"):
-        server = start(kind, "--sync-budget-seconds", "2")
+        server = start(kind, "--sync-budget-seconds", "6")
         text(server, "create_sandbox", session_id="w")
         done = value(server, "execute_code", session_id="w", code=slow)
         said = done["error"] if kind == "firecracker" else done["error"]["value"]

@@ -195,7 +195,7 @@ def messages():
 
 @suite.case("code that runs longer than a call may wait: the failure has the output so far, and says how to go on")
 def long_code():
-    server = start("--sync-budget-seconds", "2")
+    server = start("--sync-budget-seconds", "6")
     value(server, "initialize_sandbox")
     done = value(server, "execute_code", code="import time\nprint('begun', flush=True)\nfor _ in range(600): time.sleep(0.1)")
     equal((list(done), done["error_type"]), (["status", "error_type", "message", "output", "exit_code"], "ExecutionError"))

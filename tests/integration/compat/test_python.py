@@ -383,7 +383,7 @@ def first_packages():
 
 @suite.case("code that runs longer than a call may wait: the answer has what there is, and how to go on")
 def long_code():
-    with mcp.Server("--compat", "python-env", "--sync-budget-seconds", "2") as server:
+    with mcp.Server("--compat", "python-env", "--sync-budget-seconds", "6") as server:
         server.legacy(OLD)
         ident = text(server, "create_python_env")
         done = dumped(server, "execute_python_code", container_id=ident, code="import time\nprint('begun', flush=True)\nfor _ in range(600):\n    time.sleep(0.1)")
