@@ -83,3 +83,10 @@ void alloc_give_back(void)
     malloc_trim(0);
 #endif
 }
+
+void alloc_share_heap(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);
+#endif
+}

@@ -22,6 +22,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "common/alloc.h"
 #include "common/backends.h"
 #include "common/confine.h"
 #include "common/fd.h"
@@ -216,6 +217,7 @@ int main(int argc, char **argv)
     bool has_lifeline = fcntl(LIFELINE_FD, F_GETFD) >= 0;
 
     log_set_component("worker");
+    alloc_share_heap(); /* there is a worker for each sandbox, and nng's threads do little */
     enum confine_role role = CONFINE_NOTHING;
     int rc = parse(argc, argv, &setup, &role);
     if (rc != 0) {
