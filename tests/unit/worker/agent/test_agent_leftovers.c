@@ -348,6 +348,41 @@ static void a_shell_that_ends_before_it_begins_says_so(void **state)
     }
 }
 
+/* ---- functions that see every call ----------------------------------------------------------- */
+
+static void a_trace_function_sees_code_and_not_the_driver(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    static const char *const hooks[] = {"trace", "profile"};
+    for (size_t i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++) {
+        char *code = alloc_printf("import sys\nseen = set()\n"
+                                  "def hook(frame, event, arg):\n"
+                                  "    seen.add(frame.f_code.co_name)\n"
+                                  "def mine(): return 'mine'\n"
+                                  "sys.set%s(hook)",
+                                  hooks[i]);
+        assert_status(run(f, "python", code), OP_STATUS_OK);
+        free(code);
+        assert_string_equal(run(f, "python", "mine()")->result, "'mine'");
+        code = alloc_printf("sys.set%s(None)\n"
+                            "'mine' in seen, seen & {'run_once', 'read_request', 'send', 'flush'}",
+                            hooks[i]);
+        assert_string_equal(run(f, "python", code)->result, "(True, set())");
+        free(code);
+        /* one that raises wherever it is called */
+        code = alloc_printf("def bad(*_): raise RuntimeError('from the hook')\nsys.set%s(bad)",
+                            hooks[i]);
+        run(f, "python", code);
+        free(code);
+        struct agent_result *r = run(f, "python", "mine()");
+        assert_true(r->last.status == OP_STATUS_OK || strstr(r->message, "from the hook") != NULL);
+        r = run(f, "python", "mine()");
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->result, "'mine'");
+        assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +398,7 @@ int main(void)
         cmocka_unit_test(a_shell_that_cannot_report_is_ended_with_the_reason),
         cmocka_unit_test(code_that_lasts_is_not_taken_for_ended),
         cmocka_unit_test(a_shell_that_ends_before_it_begins_says_so),
+        cmocka_unit_test(a_trace_function_sees_code_and_not_the_driver),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

@@ -46,6 +46,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     os_stat, os_getpid, set_blocking = os.stat, os.getpid, os.set_blocking
     setsignal, getsignal, default_int = signal.signal, signal.getsignal, signal.default_int_handler
     SIGINT = signal.SIGINT
+    settrace, gettrace, setprofile, getprofile = sys.settrace, sys.gettrace, sys.setprofile, sys.getprofile
     compile_, eval_, exec_, repr_, str_ = compile, eval, exec, repr, str
     type_, hasattr_, set_, modules = type, hasattr, set, sys.modules
     name_of = type.__dict__["__name__"].__get__  # reads the name in spite of metaclasses
@@ -338,6 +339,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         handler = default_int  # SIGINT handler while user code runs
         missed = False  # an interrupt came while no user code ran
         loop = None
+        hooks = None, None  # functions of sys.settrace() and sys.setprofile(), for the next code
         task = None
         coroutine = None  # the part of the cell that runs in the loop
         run = 0  # its number
@@ -519,11 +521,24 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
 
     def run_user(code, records):
         first, last = parse(code)
-        if state.around is None:
-            value = evaluate(first, last)
-        else:
-            with state.around:
+        try:
+            settrace(state.hooks[0])
+            setprofile(state.hooks[1])
+            if state.around is None:
                 value = evaluate(first, last)
+            else:
+                with state.around:
+                    value = evaluate(first, last)
+        finally:
+            # they would see our frames, and could raise in them
+            while True:
+                try:
+                    state.hooks = gettrace(), getprofile()
+                    setprofile(None)
+                    settrace(None)
+                    break
+                except Exception:
+                    pass  # raised by one of them, which removes it
         if value is not None:
             builtins._ = None
             kind = type_(value)
