@@ -536,6 +536,11 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
     if (strcmp(s->behaviour, "docker-doubted-alone") == 0 && !is_docker) {
         r.probed.usable = false;
     }
+    if (strcmp(s->behaviour, "probe-busy") == 0 && !is_docker) {
+        r.probed.usable = false;
+        r.probed.reason = view_of("it did not end in time");
+        r.probed.hint = view_of("try again later");
+    }
     /* one of the two runtimes lacks two limits, the other one lacks one */
     struct view lacks[] = {view_of("cpus: none"), view_of("pids: none")};
     bool second = view_is(m->probe.runtime, "crun");

@@ -61,7 +61,8 @@ struct engine {
     /* their texts belong to the configuration, or are literals */
     struct oneshot_target candidates[CANDIDATES_MAX];
     size_t candidate_count;
-    char *hint; /* what to do if none works */
+    char *hint;  /* what to do if none works */
+    char *cause; /* the same, by one that is there but did not pass this round; or NULL */
 
     bool known;
     bool suspicious; /* a creation has failed: what earlier servers found does not count */
@@ -166,6 +167,7 @@ void engine_destroy(struct engine *e)
     deferred_cancel(&e->host->deferred, &e->begin);
     deferred_cancel(&e->host->deferred, &e->tell);
     free(e->hint);
+    free(e->cause);
     free(e->passed_over);
     free(e->doubt);
     for (size_t i = 0; i < e->candidate_count; i++) {
@@ -225,7 +227,8 @@ static void on_engine_tell(void *arg)
         if (e->known) {
             wait->fn(wait->arg, 0, &e->choice, NULL, "");
         } else {
-            wait->fn(wait->arg, -e->failure.code, NULL, &e->failure, e->hint);
+            wait->fn(wait->arg, -e->failure.code, NULL, &e->failure,
+                     e->cause != NULL ? e->cause : e->hint);
         }
     }
 }
@@ -331,6 +334,9 @@ static void reject_candidate(struct engine *e, const struct oneshot_target *trie
         alloc_printf("%.*s%s%.*s%s", VIEW_ARG(probed->reason), probed->hint.len > 0 ? " (" : "",
                      VIEW_ARG(probed->hint), probed->hint.len > 0 ? ")" : "");
     struct view reason = view_of(text);
+    if (e->cause == NULL && probed->version.len > 0 && probed->hint.len > 0) {
+        e->cause = alloc_printf("%.*s" SEE_DOCTOR, VIEW_ARG(probed->hint));
+    }
     const struct backend_row *row = backend_row_find(tried->backend);
     if (e->candidate_count > 1 && is_engine_named(e->host->config, row)) {
         log_warn("engine: the container engine that is configured cannot be used, going on without "
@@ -541,6 +547,7 @@ static void try_next(struct engine *e)
     const struct oneshot_target *target = &e->candidates[e->next];
     if (e->next == 0) {
         e->reasons[0] = '\0';
+        free(STEAL_PTR(e->cause));
     }
     if (e->survey || e->suspicious || e->again ||
         !backend_row_find(target->backend)->trial_leaves) {

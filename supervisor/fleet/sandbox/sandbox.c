@@ -244,7 +244,7 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
         return; /* the worker died: on_worker_dead() follows */
     }
     if (rc < 0 && creating) {
-        if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID) {
+        if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID || rc == -ERR_GONE) {
             engine_doubt(s->engine);
         }
         /* It exits by itself, and nng (1.5) loses a message that is sent while its link ends. */

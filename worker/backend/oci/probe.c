@@ -307,7 +307,7 @@ static void on_tried(void *arg, const struct oci_exec_result *result)
         return;
     }
     if (result->timed_out) {
-        snprintf(p->hint, sizeof(p->hint), "%s", result->was_busy ? OCI_HINT_BUSY : "");
+        snprintf(p->hint, sizeof(p->hint), "%s", result->was_busy ? OCI_HINT_BUSY : OCI_HINT_HANGS);
         give_up_oci_probe(p, result->was_busy ? "a trial container did not end in time: this "
                                                 "machine is too busy"
                                               : "a trial container did not end in time");

@@ -53,6 +53,9 @@ bool oci_runtime_flaws(const char *version, char out[OCI_WORDS_MAX]);
 /* For one that has no time for a trial. */
 #define OCI_HINT_BUSY "try again when this machine is less busy"
 
+/* For one on which it stands still. */
+#define OCI_HINT_HANGS "see what the runtime waits for, or name another one with --runtime"
+
 /* For a full disk. */
 #define OCI_HINT_SPACE "free some disk space where the runtime directory is"
 

@@ -143,6 +143,15 @@ static void auto_falls_to_oci_in_order(void **state)
     assert_non_null(strstr(a.err.text, "docker: no engine here; runc: it says no; crun: it says"));
     assert_non_null(strstr(a.hint, "systemctl start docker"));
     assert_non_null(strstr(a.hint, "apt install runc"));
+    answer_finish(&a);
+    fixture_stop(f);
+    setenv("WORKER_STUB", "probe-busy", 1);
+    fixture_start(f);
+    begin_open(f, NULL, NULL, &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_ENGINE);
+    assert_non_null(strstr(a.hint, "try again later"));
+    assert_null(strstr(a.hint, "install")); /* it is there */
 }
 
 static void of_runtimes_that_work_the_one_that_enforces_most_is_taken(void **state)

@@ -139,6 +139,7 @@ static void on_probe(void *arg, const struct backend_probe *probe)
     snprintf(lab->runtime, sizeof(lab->runtime), "%s", probe->runtime);
     snprintf(lab->version, sizeof(lab->version), "%s", probe->version);
     snprintf(lab->reason, sizeof(lab->reason), "%s", probe->reason);
+    snprintf(lab->hint, sizeof(lab->hint), "%s", probe->hint != NULL ? probe->hint : "");
     keep_unapplied(lab, probe->unapplied, probe->unapplied_count);
 }
 

@@ -18,6 +18,7 @@
 #include "tests/unit/worker/backend/oci/lab.h"
 #include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/mode.h"
+#include "worker/backend/oci/runtime.h"
 
 struct stage {
     struct lab lab;
@@ -193,7 +194,7 @@ static void a_trial_that_sleeps_ends_in_time_and_nothing_is_to_be_installed(void
     lab_probe(&s->lab);
     assert_false(s->lab.usable);
     assert_non_null(strstr(s->lab.reason, "did not end in time"));
-    assert_string_equal(s->lab.hint, "");
+    assert_string_equal(s->lab.hint, OCI_HINT_HANGS);
     nothing_is_left(s);
 }
 
