@@ -100,6 +100,7 @@ struct mcp_session {
     bool initialized;
     bool ready; /* notifications/initialized has arrived: unrequested messages are allowed */
     enum revision revision;
+    unsigned negotiation; /* how often it has been initialized again */
     struct mcp_client_capabilities capabilities;
     char client[CLIENT_SIZE]; /* the client's name, cut to fit */
 
@@ -121,6 +122,10 @@ bool mcp_session_send(struct mcp_session *s, char *json);
 
 /* From now on the session calls no sink; it is freed when it has neither holds nor requests. */
 void mcp_session_mute(struct mcp_session *s);
+
+/* A client that has the pipe from now on initializes it once more. What its predecessor has agreed
+ * on ends: subscriptions, the level of logs. Requests in flight go on. */
+void mcp_session_begin_again(struct mcp_session *s);
 
 /* Keep a session alive while it is in use. */
 void mcp_session_hold(struct mcp_session *s);
@@ -146,7 +151,8 @@ struct mcp_request {
     struct mcp_sink *sink;           /* NULL: the answer goes nowhere */
     struct mcp_batch *batch;         /* collects the answer; other messages go to the sink */
     enum revision revision;
-    char *id; /* as JSON text */
+    unsigned negotiation; /* the session's, when the request came */
+    char *id;             /* as JSON text */
     const struct mcp_method *method;
     const char *method_name;     /* kept for unknown methods, too */
     const struct mcp_tool *tool; /* of a tools/call */
@@ -156,6 +162,7 @@ struct mcp_request {
     size_t kept;                 /* approximate memory of the message; 0 without one */
     bool counted;                /* it counts as a call in flight */
     bool cancelled;
+    bool disowned; /* nobody waits for its answer */
     void (*on_cancel)(struct mcp_request *r);
     bool *gone; /* set to true when the request is freed, for code that is cancelling it; or NULL */
     void *data; /* the application's */
@@ -193,6 +200,9 @@ void mcp_batch_settle(struct mcp_batch *b);
 
 /* Returns the uncancelled request in flight with this id, or NULL. Tasks are not found. */
 struct mcp_request *mcp_request_find(const struct mcp_session *s, const char *id);
+
+/* Nobody waits for this request's answer any more; it goes on, and counts as work. */
+void mcp_request_disown(struct mcp_request *r);
 
 /* Ends the request with an error, and with this status for transports that have one. */
 void mcp_refuse(struct mcp_request *r, enum mcp_status status, int code, const char *message,

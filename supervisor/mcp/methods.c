@@ -62,10 +62,11 @@ static void initialize_session(struct mcp_request *r)
 {
     struct mcp_session *s = r->session;
     const char *wanted = json_get_str(r->params, "protocolVersion");
-    if (s->initialized || r->batch != NULL) {
+    bool again = s->initialized && s->kind == MCP_SESSION_PIPE;
+    if ((s->initialized && !again) || r->batch != NULL) {
         mcp_refuse(r, MCP_STATUS_BAD_REQUEST, JSONRPC_INVALID_REQUEST,
-                   s->initialized ? "Invalid request: this session is initialized already"
-                                  : "Invalid request: initialize cannot be in a batch",
+                   r->batch != NULL ? "Invalid request: initialize cannot be in a batch"
+                                    : "Invalid request: this session is initialized already",
                    NULL);
         return;
     }
@@ -86,6 +87,10 @@ static void initialize_session(struct mcp_request *r)
     const char *version = json_get_str(client, "version");
     log_debug("session of %s: client \"%.60s\" %.30s", revision_name(revision),
               name != NULL ? name : "", version != NULL ? version : "");
+    if (again) {
+        mcp_session_begin_again(s);
+        r->negotiation = s->negotiation;
+    }
     snprintf(s->client, sizeof(s->client), "%s", name != NULL ? name : "");
     s->initialized = true;
     s->revision = r->revision = revision;

@@ -79,6 +79,7 @@ struct mcp_request *mcp_request_create(struct mcp_session *s, struct mcp_sink *s
     r->sink = s->ended ? NULL : sink;
     r->batch = batch;
     r->revision = revision;
+    r->negotiation = s->negotiation;
     r->id = STEAL_PTR(m->id);
     r->method_name = m->method;
     r->params = m->params;
@@ -248,7 +249,7 @@ void mcp_request_drop(struct mcp_request *r)
 struct mcp_request *mcp_request_find(const struct mcp_session *s, const char *id)
 {
     for (struct mcp_request *r = s->requests; r != NULL; r = r->next) {
-        if (!r->cancelled && r->task == NULL && strcmp(r->id, id) == 0) {
+        if (!r->cancelled && !r->disowned && r->task == NULL && strcmp(r->id, id) == 0) {
             return r;
         }
     }
@@ -286,6 +287,13 @@ void mcp_on_cancel(struct mcp_request *r, void (*cancelled)(struct mcp_request *
     } else {
         r->on_cancel = cancelled;
     }
+}
+
+void mcp_request_disown(struct mcp_request *r)
+{
+    mcp_unwatch(r);
+    r->disowned = true;
+    r->sink = NULL;
 }
 
 bool mcp_is_cancelled(const struct mcp_request *r)

@@ -4,6 +4,10 @@
  * A session that its transport has ended stays alive until its list of requests is empty: handlers
  * can be asked to stop, but not forced, and their answers go nowhere. An ended session calls no
  * sink, because the transport may have freed it.
+ *
+ * A host that reconnects over the same pipe initializes it again. Then all that was agreed on
+ * before is void, but calls go on and are answered, since the pipe is still there. Only a new
+ * request with the id of an old one shows that nobody waits for that.
  */
 #include "supervisor/mcp/session.h"
 
@@ -31,6 +35,20 @@ void mcp_session_agree(struct mcp_session *s, const struct mcp_agreed *agreed)
     snprintf(s->client, sizeof(s->client), "%s", agreed->client);
 }
 
+static int default_log_level(const struct mcp_server *server)
+{
+    const char *level = server->app->log_level;
+    return level != NULL ? mcp_log_level(level) : MCP_LOG_NONE;
+}
+
+void mcp_session_begin_again(struct mcp_session *s)
+{
+    s->negotiation++;
+    s->ready = false;
+    s->log_level = default_log_level(s->server);
+    mcp_subscriptions_end(s);
+}
+
 static struct mcp_session *session_new(struct mcp_server *server, enum mcp_session_kind kind,
                                        struct principal *principal, const char *name,
                                        const struct mcp_agreed *agreed)
@@ -43,8 +61,7 @@ static struct mcp_session *session_new(struct mcp_server *server, enum mcp_sessi
         mcp_session_agree(s, agreed);
     }
     s->principal = principal_hold(principal);
-    const char *level = server->app->log_level;
-    s->log_level = level != NULL ? mcp_log_level(level) : MCP_LOG_NONE;
+    s->log_level = default_log_level(server);
     s->next = server->sessions;
     if (s->next != NULL) {
         s->next->prev = s;
@@ -249,11 +266,26 @@ static void take_notification(struct mcp_session *s, const struct jsonrpc_messag
     }
 }
 
+/* Whether a request with this id is in flight that its client still waits for. A client that has
+ * the pipe since the latest initialize counts its requests from the start, and does not wait for
+ * one that had this number before. */
+static bool is_in_flight(struct mcp_session *s, const struct jsonrpc_message *m)
+{
+    struct mcp_request *r = mcp_request_find(s, m->id);
+    bool begins_again =
+        s->kind == MCP_SESSION_PIPE && s->initialized && strcmp(m->method, "initialize") == 0;
+    if (r == NULL || (r->negotiation == s->negotiation && !begins_again)) {
+        return r != NULL;
+    }
+    mcp_request_disown(r);
+    return false;
+}
+
 static void take_request(const struct taking *t, struct jsonrpc_message *m, cJSON *owned_message)
 {
     struct mcp_session *s = t->session;
     bool modern = mcp_is_modern(s, m, t->head);
-    bool in_flight = mcp_request_find(s, m->id) != NULL;
+    bool in_flight = is_in_flight(s, m);
     struct mcp_request *r =
         mcp_request_create(s, t->sink, t->batch, modern ? REVISION_2026_07_28 : s->revision, m,
                            owned_message, t->bytes);
@@ -432,7 +464,7 @@ size_t mcp_session_open_requests(const struct mcp_session *s)
     size_t n = 0;
     for (const struct mcp_request *r = s->requests; r != NULL; r = r->next) {
         bool listens = r->method != NULL && r->method->endless;
-        n += !r->cancelled && r->task == NULL && !listens;
+        n += !r->cancelled && !r->disowned && r->task == NULL && !listens;
     }
     return n;
 }

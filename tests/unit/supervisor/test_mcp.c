@@ -86,14 +86,20 @@ static void requests_before_initialize_are_told_what_to_do(void **state)
     assert_non_null(at(client_last(c), "result.tools"));
 }
 
-static void a_second_initialize_is_refused_and_changes_nothing(void **state)
+static void a_pipe_can_be_initialized_again(void **state)
 {
     struct client *c = *state;
     client_initialize(c, "2024-11-05");
-    client_initialize(c, "2025-11-25");
-    assert_error(c, -32600, "initialized already");
     client_send(c, "{'jsonrpc':'2.0','id':3,'method':'tools/list'}");
     assert_null(at(client_last(c), "result.tools.0.annotations"));
+    client_initialize(c, "2025-11-25");
+    assert_string_equal(text_at(client_last(c), "result.protocolVersion"), "2025-11-25");
+    client_send(c, "{'jsonrpc':'2.0','id':3,'method':'tools/list'}");
+    assert_non_null(at(client_last(c), "result.tools.0.annotations"));
+    client_send(c, "{'jsonrpc':'2.0','id':4,'method':'initialize','params':{}}");
+    assert_error(c, -32602, "protocolVersion");
+    client_send(c, "{'jsonrpc':'2.0','id':5,'method':'tools/list'}");
+    assert_non_null(at(client_last(c), "result.tools.0.annotations"));
 }
 
 static void initialize_without_a_version_is_refused(void **state)
@@ -666,7 +672,7 @@ int main(void)
         TEST(initialize_answers_the_revision_it_was_asked_for),
         TEST(initialize_with_an_unknown_revision_answers_the_latest),
         TEST(requests_before_initialize_are_told_what_to_do),
-        TEST(a_second_initialize_is_refused_and_changes_nothing),
+        TEST(a_pipe_can_be_initialized_again),
         TEST(initialize_without_a_version_is_refused),
         TEST(discover_tells_versions_and_capabilities),
         TEST(a_modern_request_must_carry_its_meta),

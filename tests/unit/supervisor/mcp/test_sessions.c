@@ -566,6 +566,63 @@ static void a_huge_initialize_is_refused(void **state)
     peer_end(p);
 }
 
+static void begin_again(struct peer *p, const char *id, const char *capabilities)
+{
+    peer_send(p, NULL,
+              "{'jsonrpc':'2.0','id':'%s','method':'initialize','params':{'protocolVersion':"
+              "'2025-11-25','capabilities':%s}}",
+              id, capabilities);
+    assert_non_null(at(peer_last(p), "result.capabilities"));
+}
+
+static void a_pipe_begins_again_and_its_calls_go_on(void **state)
+{
+    struct lab *l = *state;
+    struct peer *p = peer_create(l, MCP_SESSION_PIPE, "2025-06-18");
+    peer_ask(p, false, "h", "tools/call", CALL_HOLD);
+    peer_ask(p, false, "i", "tools/call", CALL_HOLD);
+    peer_ask(p, false, "n", "tools/call", "'name':'needs'");
+    assert_error(p, -32600, "sampling");
+    begin_again(p, "0", "{'sampling':{}}");
+    peer_ask(p, false, "n", "tools/call", "'name':'needs'");
+    assert_non_null(at(peer_last(p), "result.content"));
+    begin_again(p, "0", "{}");
+    peer_ask(p, false, "n", "tools/call", "'name':'needs'");
+    assert_error(p, -32600, "sampling");
+    lab_end(l, 0);
+    assert_string_equal(text_at(peer_last(p), "id"), "h");
+    /* an id that comes again is that of the new client */
+    begin_again(p, "0", "{}");
+    peer_ask(p, false, "i", "tools/call", CALL_HOLD);
+    peer_ask(p, false, "i", "ping", "");
+    assert_error(p, -32600, "still in flight");
+    assert_int_equal(mcp_session_open_requests(p->session), 1);
+    size_t before = p->count;
+    lab_end(l, 1);
+    assert_int_equal(p->count, before);
+    lab_end(l, 2);
+    assert_int_equal(p->count, before + 1);
+    assert_string_equal(text_at(peer_last(p), "id"), "i");
+    /* also that of initialize itself */
+    peer_ask(p, false, "0", "tools/call", CALL_HOLD);
+    begin_again(p, "0", "{}");
+    before = p->count;
+    lab_end(l, 3);
+    assert_int_equal(p->count, before);
+    assert_int_equal(l->me->calls, 0);
+    peer_end(p);
+}
+
+static void a_session_over_http_does_not_begin_again(void **state)
+{
+    struct lab *l = *state;
+    struct peer *p = peer_create(l, MCP_SESSION_LEGACY, "2025-11-25");
+    peer_ask(p, false, "a", "initialize", "'protocolVersion':'2025-06-18','capabilities':{}");
+    assert_error(p, -32600, "initialized already");
+    assert_int_equal(mcp_session_revision(p->session), REVISION_2025_11_25);
+    peer_end(p);
+}
+
 static void what_is_no_message_is_rejected(void **state)
 {
     struct lab *l = *state;
@@ -625,6 +682,8 @@ int main(void)
         TEST(many_values_weigh_more_than_their_text),
         TEST(only_requests_that_carry_content_may_be_large),
         TEST(a_huge_initialize_is_refused),
+        TEST(a_pipe_begins_again_and_its_calls_go_on),
+        TEST(a_session_over_http_does_not_begin_again),
         TEST(what_is_no_message_is_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -507,10 +507,29 @@ static void a_list_that_changes_all_the_time_is_told_once_a_second(void **state)
     talk_leave(c);
 }
 
+/* A new client of a pipe has subscribed to nothing. */
+static void a_pipe_that_begins_again_has_no_subscriptions(void **state)
+{
+    struct talk *t = *state;
+    struct talker *c = talk_join(t, t->anna, MCP_SESSION_PIPE, "2025-11-25", "{}");
+    talk_answer(c, talk_ask(c, "resources/subscribe", "'uri':'s://anna/a'"));
+    int id = talk_ask(c, "initialize", "'protocolVersion':'2025-11-25','capabilities':{}");
+    assert_non_null(at(talk_answer(c, id), "result"));
+    talk_send(c, "{'jsonrpc':'2.0','method':'notifications/initialized'}");
+    talk_answer(c, talk_ask(c, "resources/subscribe", "'uri':'s://anna/b'"));
+    mcp_resource_updated(t->server, "anna", "s://anna/a");
+    mcp_resource_updated(t->server, "anna", "s://anna/b");
+    talk_await(c, UPDATED, 1); /* changes at one time are told in one turn */
+    assert_int_equal(talk_count(c, UPDATED), 1);
+    assert_text_at(talk_heard(c, UPDATED, 0), "params.uri", "s://anna/b");
+    talk_leave(c);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(a_pipe_that_begins_again_has_no_subscriptions),
         TEST(a_listen_is_told_what_it_will_hear_and_then_hears_it),
         TEST(several_listens_each_get_their_own_copy),
         TEST(wrong_filters_are_refused),
