@@ -321,15 +321,53 @@ def config_comes_later():
     finish(server)
 
 
-@suite.case("a pod that nobody was told of ends when its server is gone, and is removed")
-def unknown_pod():
-    first, second = front("--pool", "1"), front()
+def spares():
+    """Pods that say that nobody knows of them."""
+    return [pod for pod in cluster.boxes() if pod["metadata"].get("annotations", {}).get("cloister.record") == ""]
+
+
+AWAY_S = 3600  # for so long the agent of a pod waits for a server
+
+
+@suite.case("a pod of the pool of a server that is gone is removed by another one, however long its agent would wait")
+def spare_pod():
+    first, second = front("--pool", "1", "--grace-seconds", str(AWAY_S)), front("--grace-seconds", str(AWAY_S))
     box = first.call("create_sandbox")["sandbox_id"]
-    poll("one is made in advance", lambda: len(cluster.boxes_of(first.runtime_dir)) == 2)
+    first.run("x = 42", sandbox_id=box)
+    poll("one is made in advance", spares)
     killed(first)
     poll("the second has the one that was given", lambda: has(second, box))
-    poll("the other is gone", lambda: not cluster.boxes_of(first.runtime_dir))
+    poll("the other is gone", lambda: len(cluster.boxes()) == 1)
+    equal(second.run("x", sandbox_id=box)["result"], "42")
     finish(second)
+
+
+@suite.case("a server that was only cut off gives nobody a pod that another one has removed")
+def spare_not_given():
+    first, second = front("--pool", "1", "--grace-seconds", str(AWAY_S)), front("--grace-seconds", str(AWAY_S))
+    first.call("close_sandbox", sandbox_id=first.call("create_sandbox")["sandbox_id"])
+    poll("one is made in advance", spares)
+    pids = all_of(first)
+    for pid in pids:
+        mcp.send_signal(pid, signal.SIGSTOP)
+    poll("it is removed", lambda: not cluster.boxes())
+    for pid in pids:
+        mcp.send_signal(pid, signal.SIGCONT)
+    equal(first.run("6 * 7", sandbox_id=first.call("create_sandbox")["sandbox_id"])["result"], "42")
+    finish(first, second)
+
+
+@suite.case("a pod that was removed while it was being given to somebody: the creation says so", when=FAKED)
+def spare_given_late():
+    first = front("--pool", "1", "--grace-seconds", str(AWAY_S))
+    first.call("close_sandbox", sandbox_id=first.call("create_sandbox")["sandbox_id"])
+    poll("one is made in advance", spares)
+    spare = spares()[0]["metadata"]["name"]
+    cluster.fault("PATCH", POD, "status", code=404, reason="NotFound", message=f'pods "{spare}" not found')
+    contains(first.call_failing("create_sandbox")["error"]["message"], "its pod was deleted")
+    equal(cluster.hits(), [1])
+    cluster.calm()
+    finish(first)
 
 
 @suite.case("somebody was quicker, or the answer is lost: the next round takes it", when=FAKED)

@@ -244,8 +244,9 @@ struct backend_ops {
     void (*limit)(struct backend *b, const struct backend_spec *spec, backend_done_fn done,
                   void *arg);
 
-    /* Keeps these bytes (copied) beside the sandbox, for other servers of its engine. NULL if it
-     * cannot. */
+    /* Keeps these bytes (copied) beside the sandbox, for other servers of its engine; none: nobody
+     * knows of it, and they may remove it when this server is gone. -ERR_GONE if it has ended or is
+     * theirs. NULL if it cannot. */
     void (*keep)(struct backend *b, struct view record, backend_done_fn done, void *arg);
 
     /* One round of a server among others of its engine, called again and again on an object for

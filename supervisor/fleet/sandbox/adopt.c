@@ -64,6 +64,12 @@ int sandbox_publish(struct sandbox *s, worker_reply_fn done, struct err *err)
     return worker_link_ask(s->link, &m, TIME_OPEN_MS, done, s, err);
 }
 
+int sandbox_publish_spare(struct sandbox *s, worker_reply_fn done, struct err *err)
+{
+    struct msg m = {.type = MSG_KEEP};
+    return worker_link_ask(s->link, &m, TIME_OPEN_MS, done, s, err);
+}
+
 static void restore_spec(struct sandbox *s, const struct msg_open *open)
 {
     s->spec = *open;

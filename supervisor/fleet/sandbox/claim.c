@@ -8,6 +8,11 @@
  * LIMITS: the answer means that its worker and its agent live and that it has the limits that were
  * asked for. Without such an answer it is closed and another one is made. One that was claimed is
  * never kept again.
+ *
+ * Of several servers of one engine each fills a pool of its own. It is said of an entry that nobody
+ * knows it, before it is kept, so that the others remove it as soon as its server is gone. One that
+ * is given to somebody is published as any other: if the others have removed it by then, that fails
+ * and so does the creation.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,6 +20,7 @@
 #include "common/alloc.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "supervisor/base/config.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
 #define CLAIM_MS 2000 /* 1 ms is usual; making another one takes less than this */
@@ -26,13 +32,36 @@ void sandbox_hold_back(struct sandbox *s, void (*kept)(void *arg))
     sm_move(&s->pooled.sm, POOLED_FILLING);
 }
 
+static void keep_entry(struct sandbox *s)
+{
+    sm_move(&s->pooled.sm, POOLED_KEPT);
+    s->pooled.kept(s->opening.arg);
+}
+
+static void on_spare_published(void *arg, int rc, const struct msg *reply, const struct err *err,
+                               const char *hint)
+{
+    struct sandbox *s = arg;
+    (void)reply, (void)hint;
+    if (sandbox_is_leaving(s) || (rc < 0 && err == NULL)) {
+        return; /* closed meanwhile, or the worker died: on_worker_dead() follows */
+    }
+    if (rc < 0) {
+        log_debug("without us it ends by itself only: %s sandbox=%s", err->text, s->id);
+    }
+    keep_entry(s);
+}
+
 bool sandbox_keep(struct sandbox *s)
 {
+    struct err err = ERR_INIT;
     if (s->pooled.sm.state != POOLED_FILLING) {
         return false;
     }
-    sm_move(&s->pooled.sm, POOLED_KEPT);
-    s->pooled.kept(s->opening.arg);
+    if (s->host->config->front_lease_s == 0 ||
+        sandbox_publish_spare(s, on_spare_published, &err) < 0) {
+        keep_entry(s);
+    }
     return true;
 }
 

@@ -182,6 +182,10 @@ static void on_published(void *arg, int rc, const struct msg *reply, const struc
     struct sandbox *s = arg;
     (void)reply, (void)hint;
     s->unpublished = rc < 0;
+    if (rc == -ERR_GONE && err != NULL) {
+        sandbox_fail(s, err->text); /* other servers have taken us for dead */
+        return;
+    }
     if (rc < 0 && err != NULL) {
         publish_failed(s, err);
     }

@@ -380,6 +380,9 @@ int sandbox_save(struct sandbox *s, bool answered, disk_done_fn done, struct err
 /* Has the engine keep the record for other servers; `done` gets s. */
 int sandbox_publish(struct sandbox *s, worker_reply_fn done, struct err *err) WARN_UNUSED;
 
+/* … or that nobody knows of it yet. */
+int sandbox_publish_spare(struct sandbox *s, worker_reply_fn done, struct err *err) WARN_UNUSED;
+
 /* Makes the object of a recorded sandbox, in RECOVERING. Does not look for its worker. */
 struct sandbox *sandbox_restore(const struct sandbox_setup *setup, const char *id,
                                 const struct record *record);

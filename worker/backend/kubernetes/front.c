@@ -52,6 +52,13 @@ bool kube_front_record(const cJSON *pod, struct buf *ret)
     return text != NULL && base64_decode(ret, view_of(text), NULL) == 0 && ret->len > 0;
 }
 
+bool kube_front_is_spare(const cJSON *pod)
+{
+    const cJSON *annotations = json_get(json_get(pod, "metadata"), "annotations");
+    const char *text = json_get_str(annotations, KUBE_ANNOTATION_RECORD);
+    return text != NULL && text[0] == '\0';
+}
+
 int kube_front_keep(struct view record, char **ret_change, struct err *err)
 {
     CLEANUP_BUF struct buf text;

@@ -32,6 +32,9 @@ bool kube_front_is_others(const cJSON *pod, const char *own);
 /* What KEEP has left; false if there is nothing whole. */
 bool kube_front_record(const cJSON *pod, struct buf *ret);
 
+/* Whether KEEP has left an empty one: no client knows of the pod. */
+bool kube_front_is_spare(const cJSON *pod);
+
 /* The change of a pod that leaves it there, to be freed. */
 int kube_front_keep(struct view record, char **ret_change, struct err *err) WARN_UNUSED;
 

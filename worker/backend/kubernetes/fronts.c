@@ -15,7 +15,9 @@
  * Its pods are claimed one by one, by a change of the label that holds only for the
  * resourceVersion that was seen: a conflict means that somebody was quicker, or that something else
  * has changed, which the next round sees. A pod of a dead server that has ended is removed, and so
- * is one without a record that does not run yet. One that runs without a record may be known to a
+ * is one without a record that does not run yet, and one of a pool, which says that nobody knows of
+ * it. Its server may only have been cut off, and be giving it to somebody now: that changes the
+ * pod, so one of the two fails. One that runs without a record may be known to a
  * client all the same, if the record could not be kept, so it is left to its agent, which ends it
  * when it hears of no server for long enough. Pods of an id without a Lease are those of a dead
  * server whose Lease was removed before they were made, or of one that is just beginning: they get
@@ -363,8 +365,8 @@ static void take_pod(struct kube_fronts *f, const cJSON *pod, const char *name, 
             .method = "PATCH", .path = path, .json = change, .total_ms = CALL_MS};
         f->pending++;
         kube_api_call(f->api, &request, on_claimed, t);
-    } else if (state.kind != KUBE_STATE_RUNNING && version != NULL) {
-        log_info("removing pod %s of a server that is gone, which does not run", name);
+    } else if ((state.kind != KUBE_STATE_RUNNING || kube_front_is_spare(pod)) && version != NULL) {
+        log_info("removing pod %s of a server that is gone, which nobody can use", name);
         remove_seen(f, path, version);
     }
 }

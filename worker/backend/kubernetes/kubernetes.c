@@ -488,11 +488,16 @@ static void kube_usage(struct backend *b, backend_usage_fn done, void *arg)
 
 /* ---- among other servers --------------------------------------------------------------------- */
 
-static void on_kube_kept(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
+/* The answer is the pod as it is with the record. If that is being removed, or another's, the
+ * record came too late. */
+static void on_kube_kept(void *arg, int rc, const struct kube_reply *reply,
+                         const struct err *failure)
 {
     struct kube *k = arg;
-    (void)reply;
-    k->keep_done(k->keep_arg, rc, err, "");
+    struct kube_state state;
+    struct err err = ERR_INIT;
+    rc = judge_pod(k, rc, reply, failure, &state, &err);
+    k->keep_done(k->keep_arg, rc, rc < 0 ? &err : NULL, "");
 }
 
 static void on_kube_not_kept(void *arg)
