@@ -13,6 +13,8 @@
 
 #define BACKEND_AUTO "auto" /* --backend: the first automatic backend that works */
 
+#define CONFIG_SANDBOXES_MOST 4096 /* --max-sandboxes is at most this */
+
 struct backend_row;
 
 struct config {

@@ -111,7 +111,7 @@ const struct option options[] = {
      "a sandbox lives on for this long without a server", NULL},
 
     /* ---- what is offered ---- */
-    {"max-sandboxes", OPTION_TOPIC_OFFER, OPTION_NUMBER, FIELD(max_sandboxes), "32", 1, 4096, "N",
+    {"max-sandboxes", OPTION_TOPIC_OFFER, OPTION_NUMBER, FIELD(max_sandboxes), "32", 1, CONFIG_SANDBOXES_MOST, "N",
      "most sandboxes at a time", NULL},
     {"pool", OPTION_TOPIC_OFFER, OPTION_TEXT, FIELD(pool), "auto", 0, 0, "N[:IMAGE]",
      "sandboxes that are made in advance, so that a new one is there at once; at most --max-sandboxes, to which they give "
@@ -185,7 +185,7 @@ const struct option options[] = {
     {"insecure-http", OPTION_TOPIC_ACCESS, OPTION_FLAG, FIELD(insecure_http), "no", 0, 0, NULL,
      "HTTP: listen on other than this machine's own addresses though nobody needs a token, or though tokens "
      "travel without TLS", NULL},
-    {"principal-sandboxes", OPTION_TOPIC_ACCESS, OPTION_NUMBER, FIELD(principal_sandboxes), "0", 0, 4096, "N",
+    {"principal-sandboxes", OPTION_TOPIC_ACCESS, OPTION_NUMBER, FIELD(principal_sandboxes), "0", 0, CONFIG_SANDBOXES_MOST, "N",
      "HTTP: most sandboxes of one principal, 0: a fair share, all if there is only one principal; the file of tokens may say otherwise", NULL},
     {"principal-memory-mb", OPTION_TOPIC_ACCESS, OPTION_NUMBER, FIELD(principal_memory_mb), "0", 0, 16777216, "MIB",
      "HTTP: memory of all sandboxes of one principal, 0: a fair share of --memory-budget-mb, all of it if there is only one principal", NULL},

@@ -1,6 +1,6 @@
 /*
- * A worker without a sandbox, for tests of the supervisor: it speaks the W link and does what the
- * test chooses, including everything that a worker must never do.
+ * A worker without a sandbox, for tests: it speaks the W link and does what the test chooses,
+ * including everything that a worker must never do.
  *
  * The environment variable WORKER_STUB chooses its behaviour before a sandbox exists, the image
  * that during the life of a sandbox, and the code that of a call: see the tables of words below.
@@ -14,9 +14,8 @@
  * until the file is removed, as with a stopped engine; "other-version" for a worker that refuses a
  * second HELLO; "gone" if the sandbox has ended, as by a worker whose grace period is over.
  *
- * The stub leaves notes about what a test cannot see otherwise: sweeps in the directory
- * WORKER_STUB_SWEEPS; in WORKER_STUB_NOTES that it began ("hello") or was asked for "open",
- * "limits", "close", "sweep", "progress" or "ops", and if a probe lasts, for that.
+ * The stub leaves notes: sweeps in the directory WORKER_STUB_SWEEPS; in WORKER_STUB_NOTES that it
+ * began ("hello") or was asked for "open", "limits", "close", "sweep", "progress", "ops", "probe".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -533,14 +532,10 @@ static void handle_probe(struct stub *s, struct ipc_request *request, const stru
         m->probe.image.len > 0) {
         r.probed.doubt = view_of("it has no image");
     }
-    if (strcmp(s->behaviour, "docker-doubted-alone") == 0 && !is_docker) {
-        r.probed.usable = false;
-    }
-    if (strcmp(s->behaviour, "probe-busy") == 0 && !is_docker) {
-        r.probed.usable = false;
-        r.probed.reason = view_of("it did not end in time");
-        r.probed.hint = view_of("try again later");
-    }
+    bool is_busy = strcmp(s->behaviour, "probe-busy") == 0 && !is_docker;
+    r.probed.hint = view_of(is_busy ? "try again later" : "");
+    r.probed.usable = r.probed.usable && !is_busy &&
+                      (is_docker || strcmp(s->behaviour, "docker-doubted-alone") != 0);
     /* one of the two runtimes lacks two limits, the other one lacks one */
     struct view lacks[] = {view_of("cpus: none"), view_of("pids: none")};
     bool second = view_is(m->probe.runtime, "crun");

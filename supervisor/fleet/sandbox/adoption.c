@@ -24,7 +24,9 @@
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/state/sweep.h"
 
-#define SANDBOXES_MAX  1000 /* in one instance; more than a server may open */
+/* In one instance: those that a server may have open, as many that failed and are kept, and some
+ * that are being removed, or are of installers and trials. */
+#define SANDBOXES_MAX  (2 * CONFIG_SANDBOXES_MOST + 1024)
 #define STARTS_AT_ONCE 8
 
 TAILQ_HEAD(sandbox_queue, sandbox);
@@ -184,6 +186,10 @@ struct adopt *adopt_begin(const struct adopt_setup *setup)
     }
     if (dir != NULL) {
         closedir(dir);
+    }
+    if (count == SANDBOXES_MAX) {
+        log_warn("adoption: %zu sandboxes were looked at, the others are left alone dir=%s", count,
+                 setup->sandbox.host->instance->sandboxes);
     }
     struct sandbox *s;
     while ((s = TAILQ_FIRST(&found)) != NULL) {
