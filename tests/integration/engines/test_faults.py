@@ -143,7 +143,7 @@ def paused_for_a_while():
     with server:
         pending = begun(server, sandbox, STREAM)
         container = container_of(sandbox)["Id"]
-        running.ask("POST", f"/containers/{container}/pause")
+        running.pause(container)
         time.sleep(3)  # the test needs it to last for so long
         running.ask("POST", f"/containers/{container}/unpause")
         equal(pending.structured()["stdout"], WANTED)
@@ -155,7 +155,7 @@ def paused_for_good():
     with server:
         other = server.call("create_sandbox")["sandbox_id"]
         pending = begun(server, sandbox, ENDLESS, timeout_seconds=3)
-        running.ask("POST", f"/containers/{container_of(sandbox)['Id']}/pause")
+        running.pause(container_of(sandbox)["Id"])
         failed = pending.failed(60)  # though nobody unpauses it
         contains(["timeout", "crashed"], failed["status"])
         equal(server.run("1 + 1", sandbox_id=other)["result"], "2")

@@ -107,6 +107,20 @@ class Api:
         except (OSError, http.client.HTTPException):
             return False
 
+    def pause(self, container, seconds=60.0):
+        """Pauses a container. On a busy machine the runtime often cannot freeze it, and is asked again."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                self.ask("POST", f"/containers/{container}/pause")
+                return
+            except Answer as refusal:
+                if self.ask("GET", f"/containers/{container}/json")["State"]["Paused"]:
+                    return
+                if refusal.status < 500 or time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
     # ---- images ----
 
     def load(self, reference, layer, architecture=None):
