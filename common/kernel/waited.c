@@ -173,13 +173,15 @@ uint64_t waited_look(struct waited *w, uint64_t now_ms, uint64_t period_ms)
     uint64_t passed_ms = now_ms - w->looked_ms;
     uint64_t late_ms = passed_ms > period_ms ? passed_ms - period_ms : 0;
     uint64_t waited_ms = growth_ms(w->delayed_ns, sums.delayed_ns);
-    if (w->waits && sums.waits && growth_ms(w->ran_ns, sums.ran_ns) < passed_ms / 2) {
+    uint64_t worked_ms = growth_ms(w->ran_ns, sums.ran_ns);
+    if (w->waits && sums.waits && worked_ms < passed_ms / 2) {
         waited_ms = passed_ms;
     }
     if (waited_ms < late_ms) {
         waited_ms = late_ms;
     }
     w->counted_ms += waited_ms < passed_ms ? passed_ms - waited_ms : 0;
+    w->worked_ms += worked_ms;
     take_sums(w, &sums, now_ms);
     return w->counted_ms;
 }

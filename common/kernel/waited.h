@@ -25,6 +25,7 @@ struct waited {
     bool family; /* its descendants, too */
     uint64_t looked_ms;
     uint64_t counted_ms;
+    uint64_t worked_ms; /* how long its threads have run since the begin, together */
     /* ---- of all its threads, at the last look ---- */
     uint64_t ran_ns, delayed_ns;
     bool waits; /* one of them for a CPU or a disk */

@@ -74,6 +74,7 @@ static void sleep_and_work_count_and_waits_for_a_cpu_do_not(void **state)
     assert_int_equal(waited_look(&w, 2000, LOOK_MS), 550); /* it worked */
     tell(10, 10, 1, 'R', 505, 9000);
     assert_int_equal(waited_look(&w, 2250, LOOK_MS), 800); /* still; a circle, perhaps */
+    assert_int_equal(w.worked_ms, 500);
 }
 
 static void a_wait_that_goes_on_shows_by_its_state(void **state)
