@@ -84,6 +84,14 @@ static void succeed_read_file(struct tool_call *call, const struct fleet_outcome
         result_add_image(&r, rd.image, text_cstr(&rd.content));
         text_printf(&note, "[%s: %s, %llu bytes]", path, rd.image,
                     (unsigned long long)o->end->file_size);
+    } else if (rd.content.len == 0) {
+        /* APIs of models refuse a block of text that is empty. */
+        if (o->end->file_size == 0) {
+            text_printf(&note, "[the file is empty]");
+        } else {
+            text_printf(&note, "[nothing there: the file has %llu bytes]",
+                        (unsigned long long)o->end->file_size);
+        }
     } else {
         result_add_text(&r, text_cstr(&rd.content));
         if (strcmp(rd.encoding, "base64") == 0) {
