@@ -216,10 +216,18 @@ static const struct route {
     {"/sse", "GET", old_sse_get},        {"/sse", "", sse_other},
 };
 
+/* People write addresses with a slash at the end, and clients do not follow what would redirect
+ * them. */
+static bool is_at(const char *path, const char *place)
+{
+    size_t len = strlen(place);
+    return strncmp(path, place, len) == 0 && (path[len] == '\0' || strcmp(path + len, "/") == 0);
+}
+
 static const struct route *find_route(const char *path, const char *method)
 {
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-        if (strcmp(routes[i].path, path) == 0 &&
+        if (is_at(path, routes[i].path) &&
             (routes[i].method[0] == '\0' || strcmp(routes[i].method, method) == 0)) {
             return &routes[i];
         }
