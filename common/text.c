@@ -54,11 +54,21 @@ size_t text_step(struct text_walk *w)
     return n;
 }
 
+/* A character that json_print() escapes, since it is a line end to some programs. */
+static bool is_line_end(const char *c, size_t n)
+{
+    return (n == 2 && memcmp(c, "\xc2\x85", 2) == 0) ||
+           (n == 3 && (memcmp(c, "\xe2\x80\xa8", 3) == 0 || memcmp(c, "\xe2\x80\xa9", 3) == 0));
+}
+
 /* The cost of the next step. */
 static size_t step_text(struct text_walk *w)
 {
     size_t at = w->at;
     size_t n = text_step(w);
+    if (n > 1 && is_line_end(w->v.data + at, n)) {
+        return COST_WORST;
+    }
     return n == 1 ? char_cost((unsigned char)w->v.data[at]) : n > 1 ? n : COST_REPLACEMENT;
 }
 

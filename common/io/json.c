@@ -220,6 +220,73 @@ int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJ
     return 0;
 }
 
+/* ---- printing ------------------------------------------------------------------------------- */
+
+#define PRINT_FIRST_BYTES 2048 /* most texts fit, so most print without growing */
+
+/* The escape of the line end that begins here, and its length; NULL if none does. */
+static const char *line_end_escape(const char *text, size_t *ret_len)
+{
+    static const struct {
+        const char *text, *escape;
+    } ends[] = {
+        {"\xc2\x85", "\\u0085"},
+        {"\xe2\x80\xa8", "\\u2028"},
+        {"\xe2\x80\xa9", "\\u2029"},
+    };
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        *ret_len = strlen(ends[i].text);
+        if (strncmp(text, ends[i].text, *ret_len) == 0) {
+            return ends[i].escape;
+        }
+    }
+    return NULL;
+}
+
+/* The next character that may be a line end, or the end of the text. */
+static const char *line_end_candidate(const char *text)
+{
+    return text + strcspn(text, "\xc2\xe2");
+}
+
+/* These characters occur in strings only, where their escapes mean the same. Takes ownership. */
+static char *escape_line_ends(char *text)
+{
+    size_t found = 0;
+    size_t len;
+    for (const char *p = line_end_candidate(text); *p != '\0'; p = line_end_candidate(p + 1)) {
+        found += line_end_escape(p, &len) != NULL;
+    }
+    if (found == 0) {
+        return text;
+    }
+    char *escaped = malloc(strlen(text) + found * ESCAPE_LEN + 1);
+    char *to = escaped;
+    for (const char *p = text; escaped != NULL && *p != '\0';) {
+        const char *escape = line_end_escape(p, &len);
+        if (escape != NULL) {
+            memcpy(to, escape, ESCAPE_LEN);
+            to += ESCAPE_LEN;
+            p += len;
+        } else {
+            *to++ = *p++;
+        }
+    }
+    if (escaped != NULL) {
+        *to = '\0';
+    }
+    free(text);
+    return escaped;
+}
+
+char *json_print(const cJSON *json)
+{
+    char *text = cJSON_PrintBuffered(json, PRINT_FIRST_BYTES, false);
+    return text != NULL ? escape_line_ends(text) : NULL;
+}
+
+/* ---- members -------------------------------------------------------------------------------- */
+
 const cJSON *json_get(const cJSON *obj, const char *key)
 {
     return cJSON_IsObject(obj) ? cJSON_GetObjectItemCaseSensitive(obj, key) : NULL;

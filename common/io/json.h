@@ -23,6 +23,11 @@
 int json_parse(const char *text, size_t len, size_t max_bytes, int max_depth, cJSON **ret,
                bool *ret_has_nul, struct err *err) WARN_UNUSED;
 
+/* Prints on one line, for whatever cuts lines: besides control characters, which JSON escapes, the
+ * characters U+0085, U+2028 and U+2029 are line ends to some programs, and are escaped, too. The
+ * caller frees the text; NULL: no memory. */
+char *json_print(const cJSON *json);
+
 /* Member of an object, case-sensitive; NULL if absent or obj is not an object. */
 const cJSON *json_get(const cJSON *obj, const char *key);
 

@@ -7,13 +7,14 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/io/json.h"
 #include "common/str.h"
 #include "supervisor/control/internal.h"
 #include "supervisor/results/result.h"
 
 void control_answer(struct web_exchange *x, int status, cJSON *owned)
 {
-    char *text = alloc_check(cJSON_PrintUnformatted(owned));
+    char *text = alloc_check(json_print(owned));
     cJSON_Delete(owned);
     if (status < 300) {
         control_deed_done(x, 0);
@@ -81,7 +82,7 @@ void control_fail(struct web_exchange *x, int code, const char *message, const c
 
 void control_write_line(struct web_exchange *x, cJSON *owned)
 {
-    CLEANUP_FREE char *text = alloc_check(cJSON_PrintUnformatted(owned));
+    CLEANUP_FREE char *text = alloc_check(json_print(owned));
     cJSON_Delete(owned);
     char *line = alloc_printf("%s\n", text);
     web_stream_write(x, line, strlen(line));

@@ -91,7 +91,7 @@ static char *question_text(uint64_t id, const struct mcp_request *r, const cJSON
         mcp_task_relate(r->task, params);
     }
     cJSON_AddItemToObjectCS(message, "params", params);
-    char *text = cJSON_PrintUnformatted(message);
+    char *text = json_print(message);
     cJSON_Delete(message);
     return text;
 }

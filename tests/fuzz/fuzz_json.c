@@ -20,12 +20,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     FUZZ_REQUIRE(json != NULL);
     if (!has_nul) {
-        char *once = cJSON_PrintUnformatted(json);
-        FUZZ_REQUIRE(once != NULL);
+        char *once = json_print(json);
+        FUZZ_REQUIRE(once != NULL && strstr(once, "\xc2\x85") == NULL &&
+                     strstr(once, "\xe2\x80\xa8") == NULL && strstr(once, "\n") == NULL);
         cJSON *again = NULL;
         FUZZ_REQUIRE(json_parse(once, strlen(once), 4 * (size_t)LIMIT_LINE_BYTES, LIMIT_JSON_DEPTH,
                                 &again, NULL, &err) == 0);
-        char *twice = cJSON_PrintUnformatted(again);
+        char *twice = json_print(again);
         FUZZ_REQUIRE(twice != NULL && strcmp(once, twice) == 0);
         cJSON_free(twice);
         cJSON_Delete(again);

@@ -17,7 +17,6 @@
 #include "common/io/json.h"
 #include "common/text.h"
 
-#define PRINT_FIRST_BYTES 2048 /* most answers fit, so most print without growing */
 #define MESSAGE_MAX_BYTES 8192
 
 char *jsonrpc_id_text(const cJSON *id)
@@ -98,7 +97,7 @@ static cJSON *envelope(const char *id, bool null_id)
 
 static char *print(cJSON *root, const char *id)
 {
-    char *line = cJSON_PrintBuffered(root, PRINT_FIRST_BYTES, false);
+    char *line = json_print(root);
     cJSON_Delete(root);
     if (line != NULL) {
         return line;
@@ -121,7 +120,7 @@ char *jsonrpc_notification(const char *method, cJSON *params)
     cJSON *root = envelope(NULL, false);
     cJSON_AddItemToObjectCS(root, "method", cJSON_CreateStringReference(method));
     cJSON_AddItemToObjectCS(root, "params", params);
-    char *line = cJSON_PrintBuffered(root, PRINT_FIRST_BYTES, false);
+    char *line = json_print(root);
     cJSON_Delete(root);
     return line;
 }

@@ -327,6 +327,19 @@ static void half_a_surrogate_pair_is_answered(void **state)
     assert_error(c, -32700, "Parse error");
 }
 
+/* Python's splitlines() and old readers of event streams end a line at these. */
+static void characters_that_end_lines_are_escaped(void **state)
+{
+    struct client *c = *state;
+    client_send(c, "{'jsonrpc':'2.0','id':'\xe2\x80\xa8','method':'a\xc2\x85"
+                   "b\xe2\x80\xa9\xe2\x80\xa8\xe2\x80\xa7\xc2\x84','params':{" META "}}");
+    const char *text = c->texts[c->count - 1];
+    assert_non_null(strstr(text, "\"id\":\"\\u2028\""));
+    assert_non_null(strstr(text, "a\\u0085b\\u2029\\u2028\xe2\x80\xa7\xc2\x84"));
+    assert_null(strstr(text, "\xe2\x80\xa8"));
+    assert_string_equal(text_at(client_last(c), "id"), "\xe2\x80\xa8");
+}
+
 /* Some clients write null for what they leave out. */
 static void null_params_are_no_params(void **state)
 {
@@ -687,6 +700,7 @@ int main(void)
         TEST(a_nul_character_is_refused_with_the_id),
         TEST(half_a_surrogate_pair_is_answered),
         TEST(null_params_are_no_params),
+        TEST(characters_that_end_lines_are_escaped),
         TEST(notifications_and_responses_are_never_answered),
         TEST(ids_come_back_as_they_were_sent),
         TEST(calls_that_name_nothing_callable_are_protocol_errors),
