@@ -2,6 +2,7 @@
  * The command `cloister`: finds out what is wanted and hands over. Serving is the default, since
  * MCP clients start servers by a bare command.
  */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +123,30 @@ static int serve(struct config *config)
     return status;
 }
 
-static int demo(int argc, char **argv)
+static int reach(void *arg, pid_t server, char **ret_url, bool *ret_token, struct err *err)
+{
+    return command_reach(arg, server, ret_url, ret_token, err);
+}
+
+/* The word with the path of a file or directory in it made absolute, as clients start their servers
+ * somewhere else; `option` is the word before. Owned by the caller. */
+static char *absolute_word(const char *option, const char *word)
+{
+    const char *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
+    struct view name = equals != NULL ? view_bytes(word + 2, (size_t)(equals - word) - 2)
+                                      : view_of(option + strspn(option, "-"));
+    const char *path = equals != NULL ? equals + 1 : word;
+    const struct option *o = option_find(name);
+    char whole[PATH_MAX];
+    bool is_path = o != NULL && o->value_name != NULL && path[0] != '/' &&
+                   (strcmp(o->value_name, "FILE") == 0 || strcmp(o->value_name, "DIR") == 0);
+    if (!is_path || realpath(path, whole) == NULL) {
+        return alloc_strdup(word);
+    }
+    return alloc_printf("%.*s%s", (int)(path - word), word, whole);
+}
+
+static int demo(struct config *config, int argc, char **argv)
 {
     char self[LIMIT_PATH];
     size_t size = sizeof(self);
@@ -131,7 +155,23 @@ static int demo(int argc, char **argv)
         fprintf(stderr, "cloister: cannot find this program: %s\n", uv_strerror(rc));
         return EXIT_CODE_SETUP;
     }
-    return demo_run(self, argc, argv);
+    CLEANUP_FREE char **words = alloc_array((size_t)argc + 1, sizeof(*words));
+    for (int i = 0; i < argc; i++) {
+        words[i] = absolute_word(i > 0 ? argv[i - 1] : "", argv[i]);
+    }
+    const struct demo_how how = {
+        .self = self,
+        .argc = argc,
+        .argv = words,
+        .environment = environ,
+        .reach = config->http[0] != '\0' && !config->stdio ? reach : NULL,
+        .arg = config,
+    };
+    int status = demo_run(&how);
+    for (int i = 0; i < argc; i++) {
+        free(words[i]);
+    }
+    return status;
 }
 
 static int unknown_command(const char *command)
@@ -211,7 +251,7 @@ static int run_command(int argc, char **argv, int at)
         confine_process(CONFINE_SUPERVISOR); /* as the server that it speaks for */
         status = doctor_run(&config);
     } else {
-        status = demo(count, words);
+        status = demo(&config, count, words);
     }
     config_finish(&config);
     return status;

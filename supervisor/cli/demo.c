@@ -33,7 +33,10 @@ enum {
 };
 
 struct demo {
+    const struct demo_how *how;
     struct pipe_client client;
+    char *url; /* where it answers over HTTP; owned; NULL: on stdio */
+    bool wants_token;
     cJSON *hello;    /* the result of initialize */
     char *sandbox;   /* id; owned */
     const char *dim; /* escape sequences; empty unless stdout is a terminal */
@@ -434,6 +437,16 @@ static int step_kill(struct demo *d, struct err *err)
     return 0;
 }
 
+static int step_reach(struct demo *d, struct err *err)
+{
+    int rc = d->how->reach(d->how->arg, d->client.pid, &d->url, &d->wants_token, err);
+    if (rc == 0) {
+        say_line(d, "%s %s", d->url,
+                 d->wants_token ? "asks for a token" : "answers an MCP client's first message");
+    }
+    return rc;
+}
+
 static int step_close(struct demo *d, struct err *err)
 {
     cJSON *result = NULL;
@@ -455,14 +468,16 @@ static int step_close(struct demo *d, struct err *err)
 static const struct {
     const char *title;
     int (*run)(struct demo *d, struct err *err);
+    bool http; /* only there */
 } steps[] = {
-    {"create a sandbox", step_create},
-    {"keep a variable over two calls", step_state},
-    {"show an error with its traceback", step_error},
-    {"write and read a file", step_files},
-    {"run into a deadline and keep the state", step_deadline},
-    {"kill the worker in the middle of a call", step_kill},
-    {"close", step_close},
+    {"create a sandbox", step_create, false},
+    {"keep a variable over two calls", step_state, false},
+    {"show an error with its traceback", step_error, false},
+    {"write and read a file", step_files, false},
+    {"run into a deadline and keep the state", step_deadline, false},
+    {"kill the worker in the middle of a call", step_kill, false},
+    {"reach it over HTTP", step_reach, true},
+    {"close", step_close, false},
 };
 
 /* ---- run ------------------------------------------------------------------------------------- */
@@ -474,88 +489,167 @@ static void print_took(const struct demo *d, uint64_t begun_us)
     fflush(stdout);
 }
 
-static int run_steps(struct demo *d, const char *self, int argc, char **argv, struct err *err)
+static int start_server(struct demo *d, const char *self, struct err *err)
 {
-    size_t count = sizeof(steps) / sizeof(steps[0]);
-    uint64_t begun_us = clock_us();
-    printf("%s1. start the server and say hello%s\n", d->bold, d->plain);
     /* Messages below a warning would disturb the output here; options after this can change
      * that. */
-    char **options = alloc_array((size_t)argc + 2, sizeof(*options));
-    options[0] = (char[]){"--log-level=warn"};
-    for (int i = 0; i < argc; i++) {
-        options[i + 1] = argv[i];
+    char quiet[] = "--log-level=warn", stdio[] = "--stdio";
+    int count = 0;
+    CLEANUP_FREE char **options = alloc_array((size_t)d->how->argc + 2, sizeof(*options));
+    options[count++] = quiet;
+    for (int i = 0; i < d->how->argc; i++) {
+        options[count++] = d->how->argv[i];
+    }
+    if (d->how->reach != NULL) { /* beside HTTP, for us */
+        options[count++] = stdio;
     }
     const struct pipe_client_how how = {.self = self,
                                         .name = "cloister-demo",
-                                        .option_count = argc + 1,
+                                        .option_count = count,
                                         .options = options,
                                         .watch = -1};
-    int rc = pipe_client_start(&d->client, &how, &d->hello, err);
-    free(options);
+    return pipe_client_start(&d->client, &how, &d->hello, err);
+}
+
+static int run_steps(struct demo *d, const char *self, struct err *err)
+{
+    size_t count = sizeof(steps) / sizeof(steps[0]), number = 1;
+    uint64_t begun_us = clock_us();
+    printf("%s1. start the server and say hello%s\n", d->bold, d->plain);
+    fflush(stdout);
+    int rc = start_server(d, self, err);
     if (rc == 0) {
         rc = step_hello(d, err);
     }
-    for (size_t i = 0; rc == 0; i++) {
-        print_took(d, begun_us);
-        if (i == count) {
-            break;
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        if (steps[i].http && d->how->reach == NULL) {
+            continue;
         }
-        printf("%s%zu. %s%s\n", d->bold, i + 2, steps[i].title, d->plain);
+        print_took(d, begun_us);
+        printf("%s%zu. %s%s\n", d->bold, ++number, steps[i].title, d->plain);
         fflush(stdout);
         begun_us = clock_us();
         rc = steps[i].run(d, err);
     }
+    if (rc == 0) {
+        print_took(d, begun_us);
+    }
     return rc;
 }
 
-/* Prints the configuration with which an MCP client starts this server as it was started here. */
-static void print_config(const struct demo *d, const char *self, int argc, char **argv)
+/* ---- the configuration ---------------------------------------------------------------------- */
+
+/* What of the environment says how the server is to be: clients do not start it from this shell.
+ * Secrets are none of it. */
+static cJSON *needed_environment(char *const *environment)
 {
-    cJSON *command = cJSON_CreateString(self);
-    cJSON *args = cJSON_CreateStringArray((const char *const *)argv, argc);
-    CLEANUP_FREE char *command_text = cJSON_PrintUnformatted(command);
-    CLEANUP_FREE char *args_text = cJSON_PrintUnformatted(args);
+    static const char *const names[] = {
+        "CLOISTER_",          "INTERPRETER_TYPE=", "DOCKER_HOST=",    "DOCKER_CONTEXT=",
+        "DOCKER_TLS_VERIFY=", "DOCKER_CERT_PATH=", "KUBECONFIG=",     "E2B_DOMAIN=",
+        "E2B_API_URL=",       "E2B_SANDBOX_URL=",  "XDG_CONFIG_HOME="};
+    cJSON *needed = cJSON_CreateObject();
+    for (; *environment != NULL; environment++) {
+        const char *equals = strchr(*environment, '=');
+        for (size_t i = 0; equals != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
+            if (strncmp(*environment, names[i], strlen(names[i])) == 0) {
+                CLEANUP_FREE char *name =
+                    alloc_viewdup(view_bytes(*environment, (size_t)(equals - *environment)));
+                cJSON_AddStringToObject(needed, name, equals + 1);
+            }
+        }
+    }
+    return needed;
+}
+
+/* The entry with which a client starts this server as it was started here. */
+static cJSON *entry_of_command(const struct demo *d, const char *self)
+{
+    cJSON *entry = cJSON_CreateObject();
+    cJSON *needed = needed_environment(d->how->environment);
+    cJSON_AddStringToObject(entry, "command", self);
+    cJSON_AddItemToObject(entry, "args",
+                          cJSON_CreateStringArray((const char *const *)d->how->argv, d->how->argc));
+    if (needed->child != NULL) {
+        cJSON_AddItemToObject(entry, "env", needed);
+    } else {
+        cJSON_Delete(needed);
+    }
+    return entry;
+}
+
+static cJSON *entry_of_url(const struct demo *d)
+{
+    cJSON *entry = cJSON_CreateObject();
+    cJSON_AddStringToObject(entry, "type", "http");
+    cJSON_AddStringToObject(entry, "url", d->url);
+    if (d->wants_token) {
+        cJSON *headers = cJSON_AddObjectToObject(entry, "headers");
+        cJSON_AddStringToObject(headers, "Authorization", "Bearer TOKEN");
+    }
+    return entry;
+}
+
+/* Prints the members of an entry, a line each. */
+static void print_entry_lines(const cJSON *entry)
+{
+    const cJSON *member;
+    cJSON_ArrayForEach(member, entry)
+    {
+        CLEANUP_FREE char *value = alloc_check(cJSON_PrintUnformatted(member));
+        printf("      \"%s\": %s%s\n", member->string, value, member->next != NULL ? "," : "");
+    }
+}
+
+/* Prints the configuration for what was shown to work. */
+static void print_config(const struct demo *d, const char *self)
+{
+    cJSON *entry = d->url != NULL ? entry_of_url(d) : entry_of_command(d, self);
     printf("%sTo use it, paste this into your MCP client's configuration:%s\n\n", d->bold,
            d->plain);
     printf("{\n"
            "  \"mcpServers\": {\n"
-           "    \"cloister\": {\n"
-           "      \"command\": %s,\n"
-           "      \"args\": %s\n"
-           "    }\n"
+           "    \"cloister\": {\n");
+    print_entry_lines(entry);
+    printf("    }\n"
            "  }\n"
-           "}\n",
-           command_text != NULL ? command_text : "null", args_text != NULL ? args_text : "[]");
-    cJSON_Delete(args);
-    cJSON_Delete(command);
+           "}\n");
+    cJSON_Delete(entry);
+    if (d->url != NULL) {
+        printf("\nIt is for a server that runs: %s", self);
+        for (int i = 0; i < d->how->argc; i++) {
+            printf(" %s", d->how->argv[i]);
+        }
+        printf("\n%s", d->wants_token ? "TOKEN is what `cloister token add NAME` prints.\n" : "");
+    }
 }
 
-int demo_run(const char *self, int argc, char **argv)
+int demo_run(const struct demo_how *how)
 {
     bool colour = isatty(STDOUT_FILENO) != 0;
     struct demo d = {
+        .how = how,
         .client = {.to = -1, .from = -1},
         .dim = colour ? "\033[2m" : "",
         .bold = colour ? "\033[1m" : "",
         .plain = colour ? "\033[0m" : "",
     };
     char path[PATH_MAX];
-    if (realpath(self, path) == NULL) {
-        fprintf(stderr, "cloister demo: cannot find %s: %s\n", self, strerror(errno));
+    if (realpath(how->self, path) == NULL) {
+        fprintf(stderr, "cloister demo: cannot find %s: %s\n", how->self, strerror(errno));
         return EXIT_FAILURE;
     }
     struct err err = ERR_INIT;
-    int rc = run_steps(&d, path, argc, argv, &err);
+    int rc = run_steps(&d, path, &err);
     if (rc < 0) {
         fflush(stdout);
         err_ignore(pipe_client_stop(&d.client, NULL)); /* the step's error is the one to report */
         fprintf(stderr, "\ncloister demo: %s\nRun `%s doctor` to see what works on this machine.\n",
                 err.text, path);
     } else {
-        print_config(&d, path, argc, argv);
+        print_config(&d, path);
     }
     cJSON_Delete(d.hello);
     free(d.sandbox);
+    free(d.url);
     return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -26,6 +26,7 @@ struct asking {
     FILE *bytes;         /* … or bytes that go there */
     void *arg;
     bool enough; /* `line` wants no more */
+    int *status; /* all that is wanted of the answer; NULL: more */
     uv_poll_t interrupt;
     bool watches_interrupt;
     cJSON *answer;
@@ -115,7 +116,9 @@ static void watch_interrupts(struct asking *a)
 static void on_asked(void *arg, int rc, const struct http_response *response, const struct err *err)
 {
     struct asking *a = arg;
-    if (rc == 0) {
+    if (rc == 0 && a->status != NULL) {
+        *a->status = response->status;
+    } else if (rc == 0) {
         a->rc = take_answer(a, response);
     } else if (!a->enough) {
         a->err = *err;
@@ -168,6 +171,28 @@ struct http_endpoint server_endpoint(const struct server *server)
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
+static int ask_at(struct asking *a, const struct http_endpoint *endpoint,
+                  const struct http_request *request, struct err *err)
+{
+    if (uv_loop_init(&a->loop) < 0) {
+        return err_set(err, ERR_INTERNAL, "no event loop: out of descriptors?");
+    }
+    buf_init(&a->rest, LINE_MAX_BYTES);
+    int rc = http_client_create(&a->loop, endpoint, &a->client, err);
+    if (rc == 0) {
+        watch_interrupts(a);
+        (void)http_send(a->client, request, on_asked, a);
+        uv_run(&a->loop, UV_RUN_DEFAULT);
+        rc = a->rc;
+        if (rc < 0) {
+            *err = a->err;
+        }
+    }
+    buf_finish(&a->rest);
+    (void)uv_loop_close(&a->loop);
+    return rc;
+}
+
 static int ask_and_wait(struct asking *a, const struct server *server, const char *method,
                         const char *path, struct view body, struct err *err)
 {
@@ -182,23 +207,7 @@ static int ask_and_wait(struct asking *a, const struct server *server, const cha
         .max_bytes = ANSWER_MAX_BYTES,
         .on_data = streams ? on_answer_piece : NULL,
     };
-    if (uv_loop_init(&a->loop) < 0) {
-        return err_set(err, ERR_INTERNAL, "no event loop: out of descriptors?");
-    }
-    buf_init(&a->rest, LINE_MAX_BYTES);
-    int rc = http_client_create(&a->loop, &endpoint, &a->client, err);
-    if (rc == 0) {
-        watch_interrupts(a);
-        (void)http_send(a->client, &request, on_asked, a);
-        uv_run(&a->loop, UV_RUN_DEFAULT);
-        rc = a->rc;
-        if (rc < 0) {
-            *err = a->err;
-        }
-    }
-    buf_finish(&a->rest);
-    (void)uv_loop_close(&a->loop);
-    return rc;
+    return ask_at(a, &endpoint, &request, err);
 }
 
 int server_send(const struct server *server, const char *method, const char *path, struct view body,
@@ -237,6 +246,31 @@ int server_lines(const struct server *server, const char *path, server_line_fn l
 {
     struct asking a = {.line = line, .arg = arg};
     return ask_and_wait(&a, server, "GET", path, view_of(""), err);
+}
+
+int server_greet(const char *url, int *ret_status, struct err *err)
+{
+    static const char hello[] =
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":"
+        "\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"cloister-demo\","
+        "\"version\":\"1\"}}}";
+    static const char *const headers[] = {"Accept: application/json, text/event-stream", NULL};
+    const char *host = strstr(url, "://");
+    host = host != NULL ? host + 3 : url;
+    const char *path = host + strcspn(host, "/");
+    CLEANUP_FREE char *base = alloc_viewdup(view_bytes(url, (size_t)(path - url)));
+    /* whose certificate it has is for its clients to say; here it is our own server */
+    const struct http_endpoint endpoint = {.name = url, .base_url = base, .verify = false};
+    const struct http_request request = {
+        .method = "POST",
+        .path = path[0] != '\0' ? path : "/",
+        .content_type = "application/json",
+        .body = view_of(hello),
+        .headers = headers,
+        .total_ms = SERVER_ANSWER_MS,
+    };
+    struct asking a = {.status = ret_status};
+    return ask_at(&a, &endpoint, &request, err);
 }
 
 static void on_pause_over(uv_timer_t *timer)

@@ -11,8 +11,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
+
+#include "common/err.h"
 
 struct command;
+struct config;
 
 /* NULL if there is none of this name. */
 const struct command *command_find(const char *name);
@@ -33,6 +37,11 @@ void command_print_help(const struct command *command);
 
 /* Prints the list of all for --help. */
 void commands_print_list(void);
+
+/* Finds the server of this pid, and asks where it listens for MCP over HTTP whether it answers.
+ * *ret_url is that address (owned by the caller); *ret_token: it wants a token first. */
+int command_reach(const struct config *config, pid_t pid, char **ret_url, bool *ret_token,
+                  struct err *err) WARN_UNUSED;
 
 /* Prints what --version does. */
 void command_print_version(void);

@@ -127,6 +127,9 @@ typedef bool (*server_line_fn)(void *arg, const cJSON *line);
 int server_lines(const struct server *server, const char *path, server_line_fn line, void *arg,
                  struct err *err) WARN_UNUSED;
 
+/* Sends the first message of an MCP client to this address; *ret_status is that of the answer. */
+int server_greet(const char *url, int *ret_status, struct err *err) WARN_UNUSED;
+
 /* For those who ask by a loop of their own. */
 #define SERVER_ANSWER_MS 60000
 #define SERVER_STREAM_MS (UINT64_C(365) * 86400 * 1000)

@@ -20,7 +20,8 @@ const struct command command_rows[] = {
      "be made.",
      "doctor\ndoctor --backend docker --image python:3.12"},
     {"demo", "", "start a server and show what it does, step by step", 0, 0, {{0}}, NULL, 0,
-     "It takes the options of a server, and ends with the configuration that an MCP client needs to start it so.",
+     "It takes the options of a server, and ends with the configuration that an MCP client needs to start it so, or "
+     "to reach it where it serves over HTTP.",
      "demo\ndemo --backend docker"},
     {"token", "NAME\nadd NAME [WORD...]\nlist\nrevoke NAME", "make bearer tokens, and change the file that lists them", 0, 100, {{0}}, NULL, 0,
      "With a name alone the line for the file of --tokens is printed, and the token on stderr. add writes that line "

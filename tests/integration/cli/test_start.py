@@ -111,6 +111,63 @@ def help_of_commands():
     equal(run("help", "ps", CLOISTER_PIDS="none").stdout, run("ps", "--help").stdout)
 
 
+def demonstrated(*words, directory, **env):
+    """What the demonstration prints: the entry of the client's configuration, and all."""
+    done = subprocess.run([PROGRAM, "demo", *words], cwd=directory, env={**PLAIN, **env}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
+    equal(done.returncode, 0, done.stderr)
+    printed = re.search(r"^\{$.*?^\}$", done.stdout, re.M | re.S).group()
+    return json.loads(printed)["mcpServers"]["cloister"], done.stdout
+
+
+def config_file(directory, text):
+    path = os.path.join(directory, "conf")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, 0o600)
+
+
+@suite.case("what the demonstration tells people to paste starts the server that was shown, from everywhere")
+def demo_on_stdio():
+    directory, runtime = mcp.temporary_directory(), mcp.temporary_directory()
+    config_file(directory, "memory-mb: 300\n")
+    entry, _ = demonstrated("--config", "conf", "--runtime-dir", runtime, directory=directory, CLOISTER_PIDS="77")
+    equal(entry["env"], {"CLOISTER_PIDS": "77"})
+    process = subprocess.Popen([entry["command"], *entry["args"]], cwd="/", env={"PATH": os.environ["PATH"], **entry["env"]}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def ask(number, method, **params):
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\n")
+        process.stdin.flush()
+        for line in process.stdout:
+            if json.loads(line).get("id") == number:
+                return json.loads(line)["result"]
+
+    ask(1, "initialize", protocolVersion=LATEST_LEGACY, capabilities={}, clientInfo={"name": "pasted", "version": "1"})
+    process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+    limits = ask(2, "tools/call", name="create_sandbox", arguments={}, _meta={"cloister/results": "structured"})["structuredContent"]["limits"]
+    equal((limits["memory_mb"], limits["pids"]), (300, 77))
+    process.communicate(timeout=120)
+    equal(process.returncode, 0)
+
+
+@suite.case("where a configuration file makes a server over HTTP, the demonstration asks it there and prints its URL")
+def demo_over_http():
+    directory, runtime = mcp.temporary_directory(), mcp.temporary_directory()
+    config_file(directory, "http: 127.0.0.1:0\n")
+    entry, told = demonstrated("--config", "conf", "--runtime-dir", runtime, directory=directory)
+    equal(entry["type"], "http")
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*/mcp", entry["url"]), entry
+    equal(sorted(entry), ["type", "url"])
+    contains(told, f"{entry['url']} answers")
+    contains(told, f"--config {os.path.realpath(directory)}/conf")
+    config_file(directory, "http: 127.0.0.1:0\ntokens: " + os.path.join(directory, "tokens") + "\n")
+    run("token", "--tokens", os.path.join(directory, "tokens"), "add", "alice")
+    entry, told = demonstrated("--config", "conf", "--runtime-dir", runtime, directory=directory)
+    equal(entry["headers"], {"Authorization": "Bearer TOKEN"})
+    contains(told, f"{entry['url']} asks for a token")
+    entry, _ = demonstrated("--config", "conf", "--runtime-dir", runtime, "--stdio", directory=directory)
+    equal(sorted(entry), ["args", "command"])
+
+
 @suite.case("what protects a server over HTTP is refused where there is none")
 def without_http():
     for option, value in (("--tokens", "/etc/tokens"), ("--tls-cert", "/etc/cert"), ("--allow-hosts", "a.example"), ("--public-url", "https://a.example")):
