@@ -272,14 +272,18 @@ void call_cancel(struct fleet_call *call)
     }
     call->stop = STOP_INTERRUPT;
     call->stopped_ms = call_now_ms(call);
-    log_info("call cancelled op=%s sandbox=%s gen=%" PRIu64, call->op, call->sandbox->id,
-             call->sandbox->generation);
+    if (call->flow == NULL) { /* a connection is closed so whenever its answer is whole */
+        log_info("call cancelled op=%s sandbox=%s gen=%" PRIu64, call->op, call->sandbox->id,
+                 call->sandbox->generation);
+    }
     if (!call->heard_of) {
         settle_call(call);
     } else if (call->generation == call->sandbox->generation) {
         call_tell_stop(call, call->stop);
-    }               /* otherwise the next worker is told once it knows the operation */
-    call_ask(call); /* it may have been paused */
+    } /* otherwise the next worker is told once it knows the operation */
+    if (call->paused) {
+        call_ask(call);
+    }
 }
 
 /* ---- replies ---- */

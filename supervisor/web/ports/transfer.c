@@ -76,8 +76,8 @@ static void fail_port_transfer(struct port_transfer *t, int status, const char *
 {
     struct web_exchange *x = t->x;
     if (t->has_head) {
-        log_info("http: an answer of port %u of sandbox %s is cut: %s", (unsigned)t->address.port,
-                 t->address.sandbox, why);
+        log_debug("http: an answer of port %u of sandbox %s is cut: %s", (unsigned)t->address.port,
+                  t->address.sandbox, why);
         web_stream_cut(x);
     } else {
         ports_refuse(x, status, why);
