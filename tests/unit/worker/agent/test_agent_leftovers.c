@@ -383,6 +383,60 @@ static void a_trace_function_sees_code_and_not_the_driver(void **state)
     }
 }
 
+/* ---- what code does to its language ---------------------------------------------------------- */
+
+/* Later runs work, or end with a reason, and the one after that works again. */
+static void what_code_breaks_in_its_language_ends_no_run_in_silence(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *language, *leave;
+    } all[] = {
+        {"python", "import sys; sys.addaudithook(lambda *_: 1 / 0)"},
+        {"python", "import sys; sys.setrecursionlimit(25)"},
+        {"python", "import os; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')"},
+        {"python", "import signal; [signal.signal(s, signal.SIG_IGN) for s in (2, 13, 17, 23)]"},
+        {"python", "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))"},
+        {"python", "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))"},
+        {"python", "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"},
+        {"python", "import sys; sys.modules['os'] = sys.modules['io'] = None"},
+        {"python", "import builtins\nfor n in ('getattr', 'isinstance', 'repr', 'OSError', "
+                   "'BaseException'): setattr(builtins, n, None)"},
+        {"python", "import io; io.FileIO = io.TextIOWrapper = None"},
+        {"javascript", "WeakMap.prototype.get = Map.prototype.get = Reflect.apply = null"},
+        {"javascript", "Promise.prototype.then = Function.prototype.call = null"},
+        {"javascript", "Array.prototype[Symbol.iterator] = null"},
+        {"javascript", "process.removeAllListeners(); process.emit = process.kill = null"},
+        {"javascript", "require('fs').closeSync(3)"},
+        {"javascript", "Object.prototype.value = 2; Object.prototype.error = {}"},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        void *mine = NULL;
+        assert_int_equal(fixture_start(&mine), 0);
+        struct fixture *f = fixture_of(&mine);
+        bool python = strcmp(all[i].language, "python") == 0;
+        run(f, all[i].language, all[i].leave);
+        bool worked = false;
+        for (int k = 0; k < 3 && !worked; k++) {
+            struct msg_start s =
+                agent_code(&f->link, all[i].language,
+                           python ? "[n for n in (42,)][0]"
+                                  : "await new Promise((r) => setTimeout(r, 1)); 6 * 7");
+            s.has_stdin = true;
+            s.stdin_data = view_of("input");
+            struct agent_result *r = run_start(f, &s);
+            worked = r->last.status == OP_STATUS_OK;
+            assert_true(worked || r->message[0] != '\0' || r->err[0] != '\0');
+            if (worked) {
+                assert_string_equal(r->result, "42");
+            } else if (r->last.interpreter == OP_INTERPRETER_KEPT) {
+                break; /* an error of the language, which says what code has broken */
+            }
+        }
+        fixture_stop(&mine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +453,7 @@ int main(void)
         cmocka_unit_test(code_that_lasts_is_not_taken_for_ended),
         cmocka_unit_test(a_shell_that_ends_before_it_begins_says_so),
         cmocka_unit_test(a_trace_function_sees_code_and_not_the_driver),
+        cmocka_unit_test(what_code_breaks_in_its_language_ends_no_run_in_silence),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

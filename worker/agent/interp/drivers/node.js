@@ -47,6 +47,8 @@
     const { existsSync } = fs;
     const { ENDED, writeAll } = streams;
     const { setImmediate, Promise, Symbol } = globalThis;
+    const { apply } = Reflect;
+    const { then } = Promise.prototype;
     const stringify = JSON.stringify;
     const byteLength = Buffer.byteLength;
 
@@ -212,8 +214,9 @@
     // Guards each callback of such objects.
     function guardCallbacks(type, name) {
         const callbacks = new WeakMap();
+        for (const method of ['get', 'set']) own(callbacks, method, callbacks[method]);
         function call(...args) {
-            return guard(() => Reflect.apply(callbacks.get(this), this, args));
+            return guard(() => apply(callbacks.get(this), this, args));
         }
         Object.defineProperty(type.prototype, name, {
             get() {
@@ -507,16 +510,17 @@
         }
         let result = cell.script.runInThisContext({ displayErrors: false });
         if (!cell.isAsync) {
-            note.call(mine, 'settled', cell.hasValue ? { value: { value: result } } : {});
+            apply(note, mine, ['settled', cell.hasValue ? { value: { value: result } } : {}]);
             return;
         }
         edited.add(mine.cell);
         if (edited.size > EDITED_MAX) edited.delete(edited.values().next().value);
         mine.state = 'waiting';
         result = result();
-        Promise.prototype.then.call(result,
-            (value) => { note.call(mine, 'settled', { value }); },
-            (error) => { note.call(mine, 'settled', { error: { error } }); });
+        apply(then, result, [
+            (value) => { apply(note, mine, ['settled', { value }]); },
+            (error) => { apply(note, mine, ['settled', { error: { error } }]); },
+        ]);
     }
 
     function show(value, records) {
@@ -650,7 +654,7 @@
         try {
             guard(() => evaluate(code.replace(/^\ufeff/, '')));
         } catch (error) {
-            note.call(mine, 'settled', error instanceof Exit ? {} : { error: { error } });
+            apply(note, mine, ['settled', error instanceof Exit ? {} : { error: { error } }]);
         }
         tick();
     }

@@ -522,23 +522,25 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     def run_user(code, records):
         first, last = parse(code)
         try:
-            settrace(state.hooks[0])
-            setprofile(state.hooks[1])
+            if state.hooks != (None, None):
+                settrace(state.hooks[0])
+                setprofile(state.hooks[1])
             if state.around is None:
                 value = evaluate(first, last)
             else:
                 with state.around:
                     value = evaluate(first, last)
         finally:
-            # they would see our frames, and could raise in them
-            while True:
+            # they would see our frames, and could raise in them; that removes them
+            for _ in (1, 2, 3):
                 try:
                     state.hooks = gettrace(), getprofile()
-                    setprofile(None)
-                    settrace(None)
+                    if state.hooks != (None, None):
+                        setprofile(None)
+                        settrace(None)
                     break
                 except Exception:
-                    pass  # raised by one of them, which removes it
+                    state.hooks = None, None
         if value is not None:
             builtins._ = None
             kind = type_(value)
