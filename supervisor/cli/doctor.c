@@ -29,12 +29,14 @@
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 #include "supervisor/cli/container.h"
+#include "supervisor/cli/row.h"
 #include "supervisor/fleet/engine/engine.h"
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/fleet/host/binaries.h"
 #include "supervisor/fleet/host/instance.h"
 
 #define FINDINGS_MAX 8
+#define LINE_INDENT  23 /* as rows have it */
 
 /* The result of one candidate. Which one is used is known after all were tried. */
 struct finding {
@@ -57,9 +59,16 @@ struct doctor {
     bool pythonless;         /* it can, but not the code that names no language */
 };
 
+static void print_row(FILE *out, const char *what, struct view text)
+{
+    row_print(out, row_width(), what, text);
+}
+
 static void print_program(const char *what, int rc, const char *path, const struct err *err)
 {
-    printf("  %-18s %s%s\n", what, rc == 0 ? path : "missing: ", rc == 0 ? "" : err->text);
+    CLEANUP_FREE char *text =
+        alloc_printf("%s%s", rc == 0 ? path : "missing: ", rc == 0 ? "" : err->text);
+    print_row(stdout, what, view_of(text));
 }
 
 /* Where the kernel has none there is nothing to do. */
@@ -74,7 +83,7 @@ static void print_apparmor(void)
     };
     const char *text = texts[apparmor_look("")];
     if (text != NULL) {
-        printf("  %-18s %s\n", "AppArmor", text);
+        print_row(stdout, "AppArmor", view_of(text));
     }
 }
 
@@ -90,15 +99,10 @@ static bool examine_programs(const struct config *config)
     print_program("worker", worker_rc, worker, &err);
     int agent_rc = binaries_find_agent(config, &agent, &err);
     print_program("agent", agent_rc, agent, &err);
-    printf("  %-18s %s\n", "runtime directory", top);
+    print_row(stdout, "runtime directory", view_of(top));
     print_apparmor();
     printf("\n");
     return worker_rc == 0 && agent_rc == 0;
-}
-
-static void print_row(FILE *out, const char *what, struct view text)
-{
-    fprintf(out, "  %-18s %.*s\n", what, VIEW_ARG(text));
 }
 
 /* Each limit, and behind those that it helps the remedy. */
@@ -122,9 +126,10 @@ static void print_tried(FILE *out, const struct view_list *tried)
             continue; /* the codec has read it before */
         }
         CLEANUP_FREE char *at = place_list_text(m.engine_tried.place);
-        fprintf(out, "  %-18s %.*s%s%s: %.*s\n", i == 0 ? "places tried" : "",
-                VIEW_ARG(m.engine_tried.origin), at[0] != '\0' ? " " : "", at,
-                VIEW_ARG(m.engine_tried.answer));
+        CLEANUP_FREE char *text =
+            alloc_printf("%.*s%s%s: %.*s", VIEW_ARG(m.engine_tried.origin),
+                         at[0] != '\0' ? " " : "", at, VIEW_ARG(m.engine_tried.answer));
+        print_row(out, i == 0 ? "places tried" : "", view_of(text));
         msg_finish(&m);
     }
 }
@@ -223,7 +228,9 @@ static void print_findings(const struct doctor *d)
 {
     for (size_t i = 0; i < d->finding_count; i++) {
         const struct finding *f = &d->findings[i];
-        printf("%s: %s\n%s", f->who, verdict_on(d, i), f->rest);
+        CLEANUP_FREE char *line = alloc_printf("%s: %s", f->who, verdict_on(d, i));
+        row_print_line(stdout, row_width(), LINE_INDENT, view_of(line));
+        printf("%s", f->rest);
         if (d->usable == 0 && f->hint[0] != '\0') {
             print_row(stdout, "what to do", view_of(f->hint));
         }
@@ -383,7 +390,7 @@ static void prescribe(const struct doctor *d, const struct backend_row *row, boo
             }
         }
     } else {
-        printf("%s\n", verdict(d));
+        row_print_line(stdout, row_width(), 0, view_of(verdict(d)));
     }
 }
 

@@ -21,6 +21,7 @@ import mcp_http
 import tap
 from engine import LANGUAGES
 from mcp import LATEST_LEGACY, LEGACY, MODERN, Pending, ServerGone, alive, modern_meta
+from reports import joined
 from tap import Skip, contains, equal, poll, skip_all
 
 TRANSPORT = os.environ.get("CLOISTER_TEST_TRANSPORT", "stdio")
@@ -122,9 +123,8 @@ def doctor(*options, **env):
     """Runs `cloister doctor` and returns the CompletedProcess; a variable that is None is removed from its
     environment."""
     environment = {k: v for k, v in dict(os.environ, **env).items() if v is not None}
-    return subprocess.run(
-        [os.environ["CLOISTER"], *options, "doctor"], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    command = [os.environ["CLOISTER"], *options, "doctor"]
+    return joined(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False))
 
 
 def refused(*options):

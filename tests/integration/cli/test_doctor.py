@@ -1,16 +1,21 @@
 """What `cloister doctor` predicts and prescribes on hosts that lack something, and which backend is chosen where an
 engine has no image. In test_faults.py are the cases about broken runtimes."""
 
+import fcntl
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import ON_OCI, Server, Skip, Suite, contains, doctor, equal, mcp, needs_runtime, skip_all
 from fake_engine import FakeEngine
+from reports import joined
 
 needs_runtime()
 if not ON_OCI:
@@ -43,7 +48,7 @@ def run(*words, script=None, **env):
     done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False)
     if script and done.returncode == 77:
         raise Skip(f"this host cannot be prepared: {done.stderr[-200:]}")
-    return done
+    return joined(done)
 
 
 def listed(text):
@@ -95,6 +100,33 @@ def languages():
     contains(line, "bash")
     sentences = [part for line in done.stdout.splitlines() for part in [line[20:].strip()] if len(part) > 40]
     equal(len(sentences), len(set(sentences)), done.stdout)
+
+
+def at_terminal(columns):
+    """What the doctor prints at a terminal of so many columns."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen([PROGRAM, "doctor", "--runtime-dir", mcp.temporary_directory()], stdout=its, stdin=its, stderr=subprocess.DEVNULL) as process:
+        os.close(its)
+        text = b""
+        try:
+            while data := os.read(ours, 4096):
+                text += data
+        except OSError:  # this is how the end of a terminal reads
+            pass
+        os.close(ours)
+        equal(process.wait(), 0, text)
+    return text.decode().replace("\r\n", "\n")
+
+
+@suite.case("no line of the doctor is wider than the terminal, or 100 columns, but for a word that is")
+def narrow():
+    place = mcp.temporary_directory()
+    plain = subprocess.run([PROGRAM, "doctor", "--allow-network", "--runtime-dir", place], capture_output=True, text=True, timeout=300, check=False).stdout
+    for text, width in ((plain, 100), (at_terminal(60), 60)):
+        wide = [line for line in text.splitlines() if len(line) > width and len(line[21:].split()) > 1]
+        equal(wide, [], text)
+    contains(at_terminal(60), "\n" + 23 * " ")
 
 
 @suite.case("a host without python3: the doctor fails and says what to install, and so does the demonstration")

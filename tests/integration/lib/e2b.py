@@ -13,6 +13,7 @@ import urllib.request
 
 import mcp
 from node_standin import HERE, NodeStandin, missing, node
+from reports import joined
 from tap import skip_all
 
 MODULES = ("@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node", "e2b")
@@ -44,7 +45,7 @@ class Cloud:
     def doctor(self, *options, **env):
         environment = {**{k: v for k, v in os.environ.items() if k not in VARIABLES}, **self.env, **env}
         command = [os.environ["CLOISTER"], "--backend", "e2b", *options, "doctor"]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        return joined(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False))
 
     def boxes_of(self, runtime_dir):
         """Ids of the sandboxes of a server, by its runtime directory."""

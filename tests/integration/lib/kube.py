@@ -20,6 +20,7 @@ import threading
 import certificates
 import mcp
 from node_standin import NodeStandin, missing
+from reports import joined
 from tap import poll, skip_all
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -81,7 +82,7 @@ class Cluster:
 
     def doctor(self, kubeconfig=None):
         command = [*self.prefix, os.environ["CLOISTER"], *self.options(kubeconfig), "doctor"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        return joined(subprocess.run(command, capture_output=True, text=True, timeout=300, check=False))
 
     def boxes(self):
         """The pods that a server of ours has made."""
