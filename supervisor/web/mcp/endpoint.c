@@ -168,6 +168,12 @@ static void mcp_get(struct mcp_endpoint *e, struct web_exchange *x, struct princ
                             "Last-Event-ID names no stream whose events are still kept");
         return;
     }
+    if (s->cancelled) {
+        /* The one status that ends the attempts of those who read event streams. An event stream
+         * without an answer would begin them anew. */
+        web_respond(x, 204, NULL, view_of(NULL));
+        return;
+    }
     mcp_stream_attach(s, x);
     mcp_stream_replay(s, id.event);
 }

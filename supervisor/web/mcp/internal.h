@@ -66,6 +66,7 @@ struct mcp_stream {
     bool only_stream;       /* … and nothing but event streams */
     bool opens;             /* carries the answer to initialize, with the session id */
     bool answered;
+    bool cancelled;     /* … by nothing, and its client may ask for more */
     bool has_id;        /* the client has seen an event id, so it can resume */
     uint64_t number;    /* number within the client; 0: the standing stream */
     uint64_t events;    /* number of the latest event */

@@ -218,7 +218,7 @@ static void settle_stream(struct mcp_stream *s)
     struct mcp_client *c = s->client;
     if (c != NULL && s->opens && !mcp_session_is_initialized(s->session)) {
         mcp_client_end(c, 400, "initialize has failed");
-    } else if (c != NULL && event_log_after(&s->log, s->events - 1) != NULL) {
+    } else if (c != NULL && (s->cancelled || event_log_after(&s->log, s->events - 1) != NULL)) {
         if (c->answered == STREAMS_KEPT) {
             mcp_client_drop_answered(c);
         }
@@ -247,10 +247,13 @@ static void respond_message(struct mcp_stream *s, char *json, enum mcp_status st
     }
 }
 
-/* Cancelled: the protocol wants no answer, but HTTP needs one. */
+/* Cancelled: the protocol wants no answer, but HTTP needs one. A client that knows an event id
+ * takes the end of a stream without an answer for a lost connection, so the stream is known for as
+ * long as one with an answer, for mcp_get() to say that nothing will come. */
 static void respond_nothing(struct mcp_stream *s)
 {
     mcp_stream_forget(s);
+    s->cancelled = s->client != NULL && s->has_id;
     if (s->x != NULL) {
         bool streaming = s->streaming;
         struct web_exchange *x = take_reader(s);

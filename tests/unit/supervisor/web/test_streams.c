@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "supervisor/web/http/event_stream.h"
 #include "tests/unit/supervisor/web/web_world.h"
 
@@ -206,6 +207,33 @@ static void a_long_call_of_2025_11_25_can_be_resumed_before_it_said_anything(voi
     free(head);
 }
 
+/* Clients reconnect to a stream that has ended without an answer. */
+static void who_comes_back_for_a_cancelled_call_is_told_to_stop(void **state)
+{
+    struct world *w = *state;
+    world_initialize(w, "2025-11-25");
+    for (int lost = 0; lost < 2; lost++) {
+        struct web_exchange *x = world_send(w, "POST", "/mcp", BASE SESSION, CALL(5, "wait"));
+        mcp_progress_step(w->waiting[lost], 1, 9, "one");
+        CLEANUP_FREE char *head = alloc_printf(BASE SESSION "Last-Event-ID: %.*s\n",
+                                               (int)strcspn(x->text + 4, "\n"), x->text + 4);
+        if (lost) {
+            fake_hang_up(x);
+        }
+        world_send(w, "POST", "/mcp", BASE SESSION,
+                   "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{'requestId':5}}");
+        assert_true(lost || x->ended);
+        for (int i = 0; i < 3; i++) {
+            x = world_send(w, "GET", "/mcp", head, NULL);
+            assert_int_equal(x->status, 204);
+            assert_true(x->ended);
+        }
+    }
+    struct web_exchange *x =
+        world_send(w, "GET", "/mcp", BASE SESSION "Last-Event-ID: 77-0\n", NULL);
+    assert_int_equal(x->status, 400);
+}
+
 static void what_is_kept_is_bounded(void **state)
 {
     struct world *w = *state;
@@ -391,6 +419,7 @@ int main(void)
         WORLD_TEST(a_lost_stream_is_continued_where_it_broke),
         WORLD_TEST(another_principal_cannot_continue_it),
         WORLD_TEST(a_long_call_of_2025_11_25_can_be_resumed_before_it_said_anything),
+        WORLD_TEST(who_comes_back_for_a_cancelled_call_is_told_to_stop),
         WORLD_TEST(what_is_kept_is_bounded),
         WORLD_TEST(the_standing_stream_has_what_nobody_asked_for),
         WORLD_TEST(the_newest_of_two_standing_streams_stays),
