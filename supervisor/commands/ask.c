@@ -15,8 +15,6 @@
 #include "supervisor/commands/internal.h"
 
 #define ANSWER_MAX_BYTES (64u << 20)
-#define LINE_MAX_BYTES   (4u << 20)
-#define DEPTH_MAX        64
 
 struct asking {
     uv_loop_t loop;
@@ -66,7 +64,7 @@ static int take_answer(struct asking *a, const struct http_response *response)
         return 0;
     }
     cJSON *answer = NULL;
-    int rc = json_parse(response->body.data, response->body.len, ANSWER_MAX_BYTES, DEPTH_MAX,
+    int rc = json_parse(response->body.data, response->body.len, ANSWER_MAX_BYTES, SERVER_DEPTH,
                         &answer, NULL, &a->err);
     if (!good) {
         rc = server_refusal(rc == 0 ? answer : NULL, response->status, &a->err);
@@ -129,27 +127,28 @@ static void on_asked(void *arg, int rc, const struct http_response *response, co
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Calls `line` for each whole line; false: that is enough, or they are none of ours. */
-static bool cut_lines(struct asking *a)
+bool server_cut_lines(struct buf *rest, struct view piece, server_line_fn line, void *arg)
 {
     const uint8_t *end;
-    while (a->rest.len > 0 && (end = memchr(a->rest.data, '\n', a->rest.len)) != NULL) {
-        size_t len = (size_t)(end - a->rest.data);
-        cJSON *line = NULL;
+    bool goes_on = buf_add(rest, piece.data, piece.len, NULL) == 0;
+    while (goes_on && rest->len > 0 && (end = memchr(rest->data, '\n', rest->len)) != NULL) {
+        size_t len = (size_t)(end - rest->data);
+        cJSON *object = NULL;
         struct err err = ERR_INIT;
-        bool goes_on = len == 0;
-        if (len > 0 && json_parse((const char *)a->rest.data, len, LINE_MAX_BYTES, DEPTH_MAX, &line,
-                                  NULL, &err) == 0) {
-            goes_on = a->line(a->arg, line);
-            a->enough = !goes_on;
-        }
-        cJSON_Delete(line);
-        buf_consume(&a->rest, len + 1);
-        if (!goes_on) {
-            return false;
-        }
+        goes_on = len == 0 || (json_parse((const char *)rest->data, len, SERVER_LINE_BYTES,
+                                          SERVER_DEPTH, &object, NULL, &err) == 0 &&
+                               line(arg, object));
+        cJSON_Delete(object);
+        buf_consume(rest, len + 1);
     }
-    return true;
+    return goes_on;
+}
+
+static bool on_answer_line(void *arg, const cJSON *line)
+{
+    struct asking *a = arg;
+    a->enough = !a->line(a->arg, line);
+    return !a->enough;
 }
 
 static bool on_answer_piece(void *arg, struct view piece)
@@ -158,7 +157,7 @@ static bool on_answer_piece(void *arg, struct view piece)
     if (a->bytes != NULL) {
         return fwrite(piece.data, 1, piece.len, a->bytes) == piece.len;
     }
-    return buf_add(&a->rest, piece.data, piece.len, NULL) == 0 && cut_lines(a);
+    return server_cut_lines(&a->rest, piece, on_answer_line, a);
 }
 
 struct http_endpoint server_endpoint(const struct server *server)
@@ -177,7 +176,7 @@ static int ask_at(struct asking *a, const struct http_endpoint *endpoint,
     if (uv_loop_init(&a->loop) < 0) {
         return err_set(err, ERR_INTERNAL, "no event loop: out of descriptors?");
     }
-    buf_init(&a->rest, LINE_MAX_BYTES);
+    buf_init(&a->rest, SERVER_LINE_BYTES);
     int rc = http_client_create(&a->loop, endpoint, &a->client, err);
     if (rc == 0) {
         watch_interrupts(a);

@@ -30,11 +30,7 @@ static int end_one(const struct steer *s, const struct servers *servers, const c
     if (server_ask(server, method, whole, &answer, &err) < 0) {
         return command_fail(&err);
     }
-    if (s->json) {
-        print_object(server, answer);
-    } else {
-        printf("%s\n", name);
-    }
+    print_done(s, server, name, answer);
     cJSON_Delete(answer);
     return 0;
 }
@@ -86,17 +82,14 @@ static int prune_one(const struct steer *s, const struct server *server, const c
     if (server_ask(server, "DELETE", path, &closed, &err) < 0) {
         return command_fail(&err);
     }
-    if (s->json) {
-        print_object(server, closed);
-    } else {
-        printf("%s\n", id);
-    }
+    print_done(s, server, id, closed);
     cJSON_Delete(closed);
     return 0;
 }
 
-static int prune_server(const struct steer *s, const struct server *server)
+static int prune_server(const struct steer *s, const struct server *server, void *arg)
 {
+    (void)arg;
     struct err err = ERR_INIT;
     cJSON *list = NULL;
     const cJSON *sandbox;
@@ -119,37 +112,26 @@ static int prune_server(const struct steer *s, const struct server *server)
 
 int command_prune(const struct steer *s)
 {
-    struct servers servers;
-    int status = 0;
-    servers_find(s->config, &servers);
-    for (size_t i = 0; i < servers.count; i++) {
-        int rc = prune_server(s, &servers.items[i]);
-        status = rc != 0 ? rc : status;
-    }
-    servers_finish(&servers);
-    return status;
+    return servers_each(s, prune_server, NULL);
 }
 
 /* ---- reload --------------------------------------------------------------------------------- */
 
+static int reload_server(const struct steer *s, const struct server *server, void *arg)
+{
+    struct err err = ERR_INIT;
+    cJSON *answer = NULL;
+    (void)arg;
+    if (server_ask(server, "POST", "/v1/reload", &answer, &err) < 0) {
+        fprintf(stderr, "%s: ", server->name);
+        return command_fail(&err);
+    }
+    print_done(s, server, server->name, answer);
+    cJSON_Delete(answer);
+    return 0;
+}
+
 int command_reload(const struct steer *s)
 {
-    struct servers servers;
-    int status = 0;
-    servers_find(s->config, &servers);
-    for (size_t i = 0; i < servers.count; i++) {
-        struct err err = ERR_INIT;
-        cJSON *answer = NULL;
-        if (server_ask(&servers.items[i], "POST", "/v1/reload", &answer, &err) < 0) {
-            fprintf(stderr, "%s: ", servers.items[i].name);
-            status = command_fail(&err);
-        } else if (s->json) {
-            print_object(&servers.items[i], answer);
-        } else {
-            printf("%s\n", servers.items[i].name);
-        }
-        cJSON_Delete(answer);
-    }
-    servers_finish(&servers);
-    return status;
+    return servers_each(s, reload_server, NULL);
 }

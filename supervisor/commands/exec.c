@@ -18,10 +18,7 @@ static cJSON *exec_body(const struct steer *s)
 {
     bool tty = s->values[EXEC_TTY] != NULL, interactive = s->values[EXEC_INTERACTIVE] != NULL;
     cJSON *body = cJSON_CreateObject();
-    cJSON *args = cJSON_AddArrayToObject(body, "args");
-    for (size_t i = 1; i < s->word_count; i++) {
-        cJSON_AddItemToArray(args, cJSON_CreateString(s->words[i]));
-    }
+    talk_add_args(s, body);
     if (tty) {
         const char *term = getenv("TERM");
         CLEANUP_FREE char *variable = alloc_printf("TERM=%s", term != NULL ? term : "xterm");
@@ -36,22 +33,14 @@ static cJSON *exec_body(const struct steer *s)
 static int exec_in(const struct steer *s, const struct server *server, const char *path,
                    struct err *err)
 {
-    CLEANUP_FREE char *whole = alloc_printf("%s/exec", path);
     bool tty = s->values[EXEC_TTY] != NULL, interactive = s->values[EXEC_INTERACTIVE] != NULL;
-    cJSON *started = NULL;
-    int rc = server_post(server, whole, exec_body(s), &started, err);
-    if (rc == 0) {
-        const struct talk talk = {
-            .server = server,
-            .execution = member_text(started, "execution_id"),
-            .sends_stdin = interactive,
-            .ends_stdin = tty && !interactive,
-            .is_terminal = tty && isatty(STDIN_FILENO),
-        };
-        rc = talk_run(&talk, err);
-    }
-    cJSON_Delete(started);
-    return rc;
+    const struct talk talk = {
+        .server = server,
+        .sends_stdin = interactive,
+        .ends_stdin = tty && !interactive,
+        .is_terminal = tty && isatty(STDIN_FILENO),
+    };
+    return talk_run(&talk, path, exec_body(s), err);
 }
 
 int command_exec(const struct steer *s)

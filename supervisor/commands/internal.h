@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/buf.h"
 #include "common/err.h"
 #include "common/io/http_client.h"
 #include "common/view.h"
@@ -93,6 +94,10 @@ void servers_finish(struct servers *s);
 /* The one there is; an error if there is none, or if there are several. */
 int servers_only(const struct servers *s, const struct server **ret, struct err *err) WARN_UNUSED;
 
+/* Calls `one` for each of them. Returns the exit status: that of the last one that failed, or 0. */
+typedef int (*servers_each_fn)(const struct steer *s, const struct server *server, void *arg);
+int servers_each(const struct steer *s, servers_each_fn one, void *arg);
+
 /* Keeps those with a name that answer: others are their clients' own, or left over. One that has a
  * name and does not answer is told on stderr. */
 void servers_keep_standing(struct servers *s);
@@ -130,9 +135,15 @@ int server_lines(const struct server *server, const char *path, server_line_fn l
 /* Sends the first message of an MCP client to this address; *ret_status is that of the answer. */
 int server_greet(const char *url, int *ret_status, struct err *err) WARN_UNUSED;
 
+/* Adds a piece of a stream to `rest`, and calls `line` for each whole line. False: that is enough,
+ * or they are none of ours. */
+bool server_cut_lines(struct buf *rest, struct view piece, server_line_fn line, void *arg);
+
 /* For those who ask by a loop of their own. */
-#define SERVER_ANSWER_MS 60000
-#define SERVER_STREAM_MS (UINT64_C(365) * 86400 * 1000)
+#define SERVER_LINE_BYTES (4u << 20)
+#define SERVER_DEPTH      64
+#define SERVER_ANSWER_MS  60000
+#define SERVER_STREAM_MS  (UINT64_C(365) * 86400 * 1000)
 struct http_endpoint server_endpoint(const struct server *server);
 
 /* Sets the error that an answer with another status than 2xx tells of; `answer` NULL: it is no
@@ -155,9 +166,8 @@ struct table *table_create(const char *const *heads);
 /* Adds a row of as many cells as there are heads; they are copied, and control characters replaced.
  */
 void table_add(struct table *t, const char *const *cells);
-/* Prints it to stdout and frees it. */
-void table_print(struct table *t);
-void table_discard(struct table *t);
+/* Prints it to stdout if it is to be shown, and frees it. */
+void table_end(struct table *t, bool shown);
 
 /* ---- text of an object, for tables ---- */
 
@@ -167,6 +177,10 @@ double member_number(const cJSON *object, const char *name);    /* 0 if it is no
 /* Prints an object in one line, with "server" in front of its members. */
 void print_object(const struct server *server, const cJSON *object);
 
+/* Prints that something is done: its name, or with --format json what the server has answered. */
+void print_done(const struct steer *s, const struct server *server, const char *name,
+                const cJSON *answer);
+
 /* ---- talk.c ---- */
 
 #define STATUS_STOPPED 130 /* as shells have it for SIGINT */
@@ -174,16 +188,20 @@ void print_object(const struct server *server, const cJSON *object);
 /* What is done with an execution while it runs. */
 struct talk {
     const struct server *server;
-    const char *execution;
     bool sends_stdin; /* our stdin is its stdin */
     bool ends_stdin;  /* its stdin is a terminal that is at its end from the beginning */
     bool is_terminal; /* our stdin is a terminal, whose size its own has */
 };
 
-/* Passes output to our stdout and stderr, and our stdin on, till the execution has ended. A signal
- * that would end us stops it, and a second one does not wait for that. Returns the exit status that
- * says how it ended: its own, 124 after its deadline, 137 for memory, 130 if it was stopped. */
-int talk_run(const struct talk *talk, struct err *err) WARN_UNUSED;
+/* Adds our words behind the first as its arguments. */
+void talk_add_args(const struct steer *s, cJSON *body);
+
+/* Starts what the body says in the sandbox, whose path in the API is `sandbox`; frees the body.
+ * Passes output to our stdout and stderr, and our stdin on, till it has ended. A signal that would
+ * end us stops it, and a second one does not wait for that. Returns the exit status that says how
+ * it ended: its own, 124 after its deadline, 137 for memory, 130 if it was stopped. */
+int talk_run(const struct talk *talk, const char *sandbox, cJSON *owned_body,
+             struct err *err) WARN_UNUSED;
 
 /* ---- own_server.c: one on stdio for code that runs where no server does ---- */
 

@@ -11,6 +11,8 @@
 #include "common/io/json.h"
 #include "supervisor/commands/internal.h"
 
+#define PS_QUIET 1
+
 /* ---- ps ------------------------------------------------------------------------------------- */
 
 /* "2027-01-31T12:00:00.000Z" as "2027-01-31 12:00:00". */
@@ -43,46 +45,35 @@ static void add_ps_row(struct table *t, const struct server *server, const cJSON
     table_add(t, cells);
 }
 
-static void show_sandboxes(const struct steer *s, const struct server *server, const cJSON *answer,
-                           struct table *t)
+static int show_sandboxes(const struct steer *s, const struct server *server, void *arg)
 {
+    struct err err = ERR_INIT;
+    cJSON *answer = NULL;
+    if (server_ask(server, "GET", "/v1/sandboxes", &answer, &err) < 0) {
+        return command_fail(&err);
+    }
     const cJSON *sandbox;
     cJSON_ArrayForEach(sandbox, json_get(answer, "sandboxes"))
     {
         if (s->json) {
             print_object(server, sandbox);
-        } else if (s->values[1] != NULL) {
+        } else if (s->values[PS_QUIET] != NULL) {
             printf("%s\n", member_text(sandbox, "sandbox_id"));
         } else {
-            add_ps_row(t, server, sandbox);
+            add_ps_row(arg, server, sandbox);
         }
     }
+    cJSON_Delete(answer);
+    return 0;
 }
 
 int command_ps(const struct steer *s)
 {
     static const char *const heads[] = {"SANDBOX ID", "NAME", "OWNER",   "STATE",  "IMAGE",
                                         "MEMORY",     "RUNS", "CREATED", "SERVER", NULL};
-    struct servers servers;
-    struct err err = ERR_INIT;
-    int status = 0;
-    servers_find(s->config, &servers);
     struct table *t = table_create(heads);
-    for (size_t i = 0; i < servers.count; i++) {
-        cJSON *answer = NULL;
-        if (server_ask(&servers.items[i], "GET", "/v1/sandboxes", &answer, &err) < 0) {
-            status = command_fail(&err);
-        } else {
-            show_sandboxes(s, &servers.items[i], answer, t);
-        }
-        cJSON_Delete(answer);
-    }
-    if (s->json || s->values[1] != NULL) {
-        table_discard(t);
-    } else {
-        table_print(t);
-    }
-    servers_finish(&servers);
+    int status = servers_each(s, show_sandboxes, t);
+    table_end(t, !s->json && s->values[PS_QUIET] == NULL);
     return status;
 }
 
@@ -117,36 +108,31 @@ int command_inspect(const struct steer *s)
 
 /* ---- version -------------------------------------------------------------------------------- */
 
+static int show_version(const struct steer *s, const struct server *server, void *arg)
+{
+    struct err err = ERR_INIT;
+    cJSON *answer = NULL;
+    if (server_ask(server, "GET", "/v1/version", &answer, &err) < 0) {
+        return command_fail(&err);
+    }
+    CLEANUP_FREE char *who = alloc_printf("server %s", server->name);
+    CLEANUP_FREE char *pid = alloc_printf("%.0f", member_number(answer, "pid"));
+    const char *const cells[] = {who, member_text(answer, "version"), pid};
+    table_add(arg, cells);
+    if (s->json) {
+        print_object(server, answer);
+    }
+    cJSON_Delete(answer);
+    return 0;
+}
+
 int command_version(const struct steer *s)
 {
     static const char *const heads[] = {"PROGRAM", "VERSION", "PID", NULL};
     static const char *const mine[] = {"cloister", CLOISTER_VERSION, ""};
-    struct servers servers;
-    int status = 0;
-    servers_find(s->config, &servers);
     struct table *t = table_create(heads);
     table_add(t, mine);
-    for (size_t i = 0; i < servers.count; i++) {
-        struct err err = ERR_INIT;
-        cJSON *answer = NULL;
-        if (server_ask(&servers.items[i], "GET", "/v1/version", &answer, &err) < 0) {
-            status = command_fail(&err);
-            continue;
-        }
-        CLEANUP_FREE char *who = alloc_printf("server %s", servers.items[i].name);
-        CLEANUP_FREE char *pid = alloc_printf("%.0f", member_number(answer, "pid"));
-        const char *const cells[] = {who, member_text(answer, "version"), pid};
-        table_add(t, cells);
-        if (s->json) {
-            print_object(&servers.items[i], answer);
-        }
-        cJSON_Delete(answer);
-    }
-    if (s->json) {
-        table_discard(t);
-    } else {
-        table_print(t);
-    }
-    servers_finish(&servers);
+    int status = servers_each(s, show_version, t);
+    table_end(t, !s->json);
     return status;
 }

@@ -78,33 +78,23 @@ static cJSON *code_body(const struct steer *s, const char *file, const char *cod
     cJSON *body = cJSON_CreateObject();
     cJSON_AddStringToObject(body, "code", code);
     cJSON_AddStringToObject(body, "language", language != NULL ? language : language_of(file));
-    cJSON *args = cJSON_AddArrayToObject(body, "args");
-    for (size_t i = 1; i < s->word_count; i++) {
-        cJSON_AddItemToArray(args, cJSON_CreateString(s->words[i]));
-    }
+    talk_add_args(s, body);
     if (timeout_s > 0) {
         cJSON_AddNumberToObject(body, "timeout_seconds", (double)timeout_s);
     }
     return body;
 }
 
+/* In the sandbox of this path in the API. */
 static int run_in(const struct server *server, const char *sandbox, cJSON *owned_body,
                   struct err *err)
 {
+    const struct talk talk = {.server = server};
     if (interrupts_came()) {
         cJSON_Delete(owned_body);
         return STATUS_STOPPED;
     }
-    CLEANUP_FREE char *path = alloc_printf("/v1/sandboxes/%s/exec", sandbox);
-    cJSON *started = NULL;
-    int rc = server_post(server, path, owned_body, &started, err);
-    if (rc == 0) {
-        const struct talk talk = {.server = server,
-                                  .execution = member_text(started, "execution_id")};
-        rc = talk_run(&talk, err);
-    }
-    cJSON_Delete(started);
-    return rc;
+    return talk_run(&talk, sandbox, owned_body, err);
 }
 
 /* In a sandbox of a server that runs. */
@@ -124,10 +114,9 @@ static int run_fresh(const struct steer *s, const struct server *server, cJSON *
         cJSON_Delete(owned_body);
         return rc;
     }
-    const char *id = member_text(sandbox, "sandbox_id");
     struct err unclosed = ERR_INIT; /* it closes by itself */
-    CLEANUP_FREE char *path = alloc_printf("/v1/sandboxes/%s", id);
-    rc = run_in(server, id, owned_body, err);
+    CLEANUP_FREE char *path = alloc_printf("/v1/sandboxes/%s", member_text(sandbox, "sandbox_id"));
+    rc = run_in(server, path, owned_body, err);
     err_ignore(server_ask(server, "DELETE", path, &closed, &unclosed));
     cJSON_Delete(closed);
     cJSON_Delete(sandbox);
@@ -145,7 +134,8 @@ static int run_alone(const struct steer *s, cJSON *owned_body, struct err *err)
         cJSON_Delete(owned_body);
         return rc;
     }
-    rc = run_in(own_server_place(own), own_server_sandbox(own), owned_body, err);
+    CLEANUP_FREE char *path = alloc_printf("/v1/sandboxes/%s", own_server_sandbox(own));
+    rc = run_in(own_server_place(own), path, owned_body, err);
     own_server_end(own);
     return rc;
 }

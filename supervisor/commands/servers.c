@@ -83,6 +83,19 @@ void servers_finish(struct servers *s)
     free(s->top);
 }
 
+int servers_each(const struct steer *s, servers_each_fn one, void *arg)
+{
+    struct servers servers;
+    int status = 0;
+    servers_find(s->config, &servers);
+    for (size_t i = 0; i < servers.count; i++) {
+        int rc = one(s, &servers.items[i], arg);
+        status = rc != 0 ? rc : status;
+    }
+    servers_finish(&servers);
+    return status;
+}
+
 static bool answers(const struct server *server)
 {
     struct err err = ERR_INIT;

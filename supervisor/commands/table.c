@@ -90,16 +90,7 @@ static size_t column_width(const struct table *t, size_t column)
     return widest;
 }
 
-void table_discard(struct table *t)
-{
-    for (size_t at = 0; at < t->rows * t->columns; at++) {
-        free(t->cells[at]);
-    }
-    free(t->cells);
-    free(t);
-}
-
-void table_print(struct table *t)
+static void print_cells(const struct table *t)
 {
     CLEANUP_FREE size_t *widths = alloc_array(t->columns, sizeof(size_t));
     for (size_t i = 0; i < t->columns; i++) {
@@ -111,7 +102,18 @@ void table_print(struct table *t)
         int fill = is_last ? 0 : (int)(widths[column] - width_of(t->cells[at])) + GAP;
         printf("%s%*s%s", t->cells[at], fill, "", is_last ? "\n" : "");
     }
-    table_discard(t);
+}
+
+void table_end(struct table *t, bool shown)
+{
+    if (shown) {
+        print_cells(t);
+    }
+    for (size_t at = 0; at < t->rows * t->columns; at++) {
+        free(t->cells[at]);
+    }
+    free(t->cells);
+    free(t);
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */
@@ -140,4 +142,14 @@ void print_object(const struct server *server, const cJSON *object)
     CLEANUP_FREE char *text = alloc_check(cJSON_PrintUnformatted(whole));
     cJSON_Delete(whole);
     printf("%s\n", text);
+}
+
+void print_done(const struct steer *s, const struct server *server, const char *name,
+                const cJSON *answer)
+{
+    if (s->json) {
+        print_object(server, answer);
+    } else {
+        printf("%s\n", name);
+    }
 }

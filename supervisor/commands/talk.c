@@ -34,9 +34,7 @@
 #include "common/io/json.h"
 #include "supervisor/commands/internal.h"
 
-#define LINE_MAX_BYTES    (4u << 20)
 #define PIECE_BYTES       32768
-#define DEPTH_MAX         64
 #define STATUS_TIMEOUT    124 /* as timeout(1) */
 #define STATUS_NO_PROGRAM 127 /* as shells have it */
 #define STATUS_MEMORY     137
@@ -44,6 +42,7 @@
 
 struct talking {
     const struct talk *talk;
+    const char *execution;
     uv_loop_t loop;
     struct http_client *client;
     char *stdin_path;
@@ -126,7 +125,7 @@ static void send_input(struct talking *t, cJSON *owned)
 {
     CLEANUP_FREE char *text = alloc_check(cJSON_PrintUnformatted(owned));
     cJSON_Delete(owned);
-    buf_reset(&t->body, LINE_MAX_BYTES);
+    buf_reset(&t->body, SERVER_LINE_BYTES);
     if (buf_add_str(&t->body, text, NULL) < 0) {
         return;
     }
@@ -303,7 +302,7 @@ static void on_stop_asked(void *arg, int rc, const struct http_response *respons
 
 static void stop_talk(struct talking *t)
 {
-    CLEANUP_FREE char *path = alloc_printf("/v1/executions/%s/stop", t->talk->execution);
+    CLEANUP_FREE char *path = alloc_printf("/v1/executions/%s/stop", t->execution);
     const struct http_request request = {
         .method = "POST", .path = path, .total_ms = STOP_PATIENCE_MS};
     t->stopping = true;
@@ -339,35 +338,22 @@ static void begin_interrupts(struct talking *t)
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-static void take_output_line(struct talking *t, struct view text)
+static bool take_output_line(void *arg, const cJSON *line)
 {
-    struct err err = ERR_INIT;
-    cJSON *line = NULL;
-    if (text.len == 0 ||
-        json_parse(text.data, text.len, LINE_MAX_BYTES, DEPTH_MAX, &line, NULL, &err) < 0) {
-        return;
-    }
-    if (json_get(line, "end") != NULL) {
-        t->end = cJSON_DetachItemFromObjectCaseSensitive(line, "end");
+    struct talking *t = arg;
+    const cJSON *end = json_get(line, "end");
+    if (end != NULL && t->end == NULL) {
+        t->end = cJSON_Duplicate(end, true);
     } else if (!print_output(line) && !t->stopping) { /* nobody reads it any more */
         interrupts_note(SIGPIPE);
     }
-    cJSON_Delete(line);
+    return true;
 }
 
 static bool on_output_piece(void *arg, struct view piece)
 {
     struct talking *t = arg;
-    const uint8_t *end;
-    if (buf_add(&t->rest, piece.data, piece.len, NULL) < 0) {
-        return false;
-    }
-    while (t->rest.len > 0 && (end = memchr(t->rest.data, '\n', t->rest.len)) != NULL) {
-        size_t len = (size_t)(end - t->rest.data);
-        take_output_line(t, view_bytes(t->rest.data, len));
-        buf_consume(&t->rest, len + 1);
-    }
-    return true;
+    return server_cut_lines(&t->rest, piece, take_output_line, t);
 }
 
 static void on_output_over(void *arg, int rc, const struct http_response *response,
@@ -377,8 +363,8 @@ static void on_output_over(void *arg, int rc, const struct http_response *respon
     struct err refusal = ERR_INIT;
     if (rc == 0 && response->status >= 300) {
         cJSON *answer = NULL;
-        err_ignore(json_parse(response->body.data, response->body.len, LINE_MAX_BYTES, DEPTH_MAX,
-                              &answer, NULL, NULL));
+        err_ignore(json_parse(response->body.data, response->body.len, SERVER_LINE_BYTES,
+                              SERVER_DEPTH, &answer, NULL, NULL));
         rc = server_refusal(answer, response->status, &refusal);
         cJSON_Delete(answer);
     } else if (rc == 0 && t->end == NULL) {
@@ -427,7 +413,7 @@ static int status_of_end(const cJSON *end)
 
 static void begin_talk(struct talking *t)
 {
-    CLEANUP_FREE char *path = alloc_printf("/v1/executions/%s/logs?follow=1", t->talk->execution);
+    CLEANUP_FREE char *path = alloc_printf("/v1/executions/%s/logs?follow=1", t->execution);
     const struct http_request request = {
         .method = "GET", .path = path, .total_ms = SERVER_STREAM_MS, .on_data = on_output_piece};
     (void)http_send(t->client, &request, on_output_over, t);
@@ -442,16 +428,16 @@ static void begin_talk(struct talking *t)
     }
 }
 
-int talk_run(const struct talk *talk, struct err *err)
+static int talk_with(const struct talk *talk, const char *execution, struct err *err)
 {
-    struct talking t = {.talk = talk, .flags = -1};
+    struct talking t = {.talk = talk, .execution = execution, .flags = -1};
     const struct http_endpoint endpoint = server_endpoint(talk->server);
     if (uv_loop_init(&t.loop) < 0) {
         return err_set(err, ERR_INTERNAL, "no event loop: out of descriptors?");
     }
-    buf_init(&t.rest, LINE_MAX_BYTES);
-    buf_init(&t.body, LINE_MAX_BYTES);
-    t.stdin_path = alloc_printf("/v1/executions/%s/stdin", talk->execution);
+    buf_init(&t.rest, SERVER_LINE_BYTES);
+    buf_init(&t.body, SERVER_LINE_BYTES);
+    t.stdin_path = alloc_printf("/v1/executions/%s/stdin", execution);
     int rc = http_client_create(&t.loop, &endpoint, &t.client, err);
     if (rc == 0) {
         begin_talk(&t);
@@ -470,5 +456,23 @@ int talk_run(const struct talk *talk, struct err *err)
     buf_finish(&t.rest);
     buf_finish(&t.body);
     (void)uv_loop_close(&t.loop);
+    return rc;
+}
+
+void talk_add_args(const struct steer *s, cJSON *body)
+{
+    cJSON *args = cJSON_AddArrayToObject(body, "args");
+    for (size_t i = 1; i < s->word_count; i++) {
+        cJSON_AddItemToArray(args, cJSON_CreateString(s->words[i]));
+    }
+}
+
+int talk_run(const struct talk *talk, const char *sandbox, cJSON *owned_body, struct err *err)
+{
+    CLEANUP_FREE char *path = alloc_printf("%s/exec", sandbox);
+    cJSON *started = NULL;
+    int rc = server_post(talk->server, path, owned_body, &started, err);
+    rc = rc == 0 ? talk_with(talk, member_text(started, "execution_id"), err) : rc;
+    cJSON_Delete(started);
     return rc;
 }

@@ -113,11 +113,7 @@ static void show_sight(const struct steer *s, const struct servers *servers,
             }
         }
     }
-    if (s->json) {
-        table_discard(t);
-    } else {
-        table_print(t);
-    }
+    table_end(t, !s->json);
     fflush(stdout);
 }
 

@@ -136,7 +136,7 @@ def run_alone():
     contains(run("run", "-l", "cobol", data=b"", top=top, status=FAILED).stderr.decode(), "cobol")
     contains(run("run", "--image", "/none", data=b"", top=top, status=FAILED).stderr.decode(), "/none")
     nothing_left(top)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGKILL):
+    for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGKILL):
         process = subprocess.Popen([PROGRAM, "--runtime-dir", top, "run", "-l", "bash"], env=PLAIN, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         process.stdin.write(b"echo on; exec yes" if number == signal.SIGPIPE else SLEEPER.encode())
         process.stdin.close()
