@@ -4,6 +4,7 @@ misbehaves on order, or a real cluster that CLOISTER_KUBE names (lib/kube.py); c
 
 import json
 import os
+import re
 import signal
 
 os.environ["CLOISTER_BACKEND"] = "kubernetes"  # before anything looks for the backend under test
@@ -455,6 +456,31 @@ def watch_disturbed():
         cluster.order(go=True)
         sandbox = pending.structured()["sandbox_id"]
         equal(server.run("1 + 1", sandbox_id=sandbox)["result"], "2")
+
+
+@suite.case("a creation asks for the agent's ConfigMaps once, and makes again what somebody has deleted of them", when=FAKED)
+def agent_maps():
+    def create(server):
+        before = len(cluster.requests())
+        box = server.call("create_sandbox")["sandbox_id"]
+        equal(server.run("6 * 7", sandbox_id=box)["result"], "42")
+        server.call("close_sandbox", sandbox_id=box)
+        return [r["method"] for r in cluster.requests()[before:] if re.search(MAPS, r["path"])]
+
+    def names():
+        return sorted(m["metadata"]["name"] for m in cluster.objects("configmaps"))
+
+    server = cluster.server()
+    server.legacy()
+    create(server)
+    made = names()
+    equal(create(server), ["GET"])
+    for gone in (made, made[:1], made[-1:]):
+        for name in gone:
+            cluster.order(forget=f"configmaps/{kube.NAMESPACE}/{name}")
+        create(server)
+        equal(names(), made)
+    server.close()
 
 
 @suite.case("a right to watch that was taken away: the pod is asked for instead", when=FAKED)

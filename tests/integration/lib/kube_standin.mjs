@@ -4,7 +4,7 @@
 //   node kube_standin.mjs DIRECTORY CERTIFICATE KEY CLIENT-CA
 //
 // It prints {"port": N}, then takes one order a line on stdin and prints one answer a line: {"tokens": {…}}, {"allow": […]}, {"deny": […]},
-// {"release": N}, {"fault": {…}}, {"pods": {…}}, {"cut": true}, {"watches": what}, {"go": true}, {"end": {…}}, {"calm": true}, {"ask": what}.
+// {"release": N}, {"fault": {…}}, {"pods": {…}}, {"cut": true}, {"watches": what}, {"go": true}, {"end": {…}}, {"calm": true}, {"forget": object}, {"ask": what}.
 // It ends, with all its pods, when its stdin does. Faults are rules:
 //
 //   {"method", "path": a regular expression, "skip": N, "times": N, "do": what, …}
@@ -651,6 +651,8 @@ function obey(order) {
         } else {
             remove('pods', pod(), { gracePeriodSeconds: order.end.seconds ?? 0 });
         }
+    } else if (order.forget) { // an object that somebody deletes
+        objects.delete(order.forget);
     } else if (order.ask === 'objects') {
         return Object.fromEntries(Object.keys(GROUPS).map((kind) => [kind, [...objects].filter(([place]) => place.startsWith(`${kind}/`)).map(([, object]) => object)]));
     } else if (order.ask === 'requests') {

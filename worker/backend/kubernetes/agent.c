@@ -6,7 +6,9 @@
  * immutable: no kubelet has to watch them, and nobody changes one below a running sandbox.
  *
  * They are shared by all sandboxes of the namespace and stay. Whether one is there is asked for by
- * its metadata alone, since the answer would be the agent otherwise.
+ * its metadata alone, since the answer would be the agent otherwise. They are made one after the
+ * other, so where the last is there all of them were made, and it alone is asked for. If somebody
+ * has deleted one of the others, a pod waits for it in vain, and then each is looked for.
  */
 #include "worker/backend/kubernetes/agent.h"
 
@@ -37,6 +39,7 @@ struct kube_agent {
     struct kube_api *api; /* while they are put there */
     struct kube_call *call;
     size_t next;
+    bool quick; /* all are there if the next one is */
     kube_agent_fn done;
     void *arg;
 };
@@ -207,7 +210,7 @@ static void on_looked(void *arg, int rc, const struct kube_reply *reply, const s
     struct err err = ERR_INIT;
     a->call = NULL;
     if (rc == 0) {
-        a->next++;
+        a->next = a->quick ? kube_agent_count(a) : a->next + 1;
         look_for_map(a);
         return;
     }
@@ -216,6 +219,12 @@ static void on_looked(void *arg, int rc, const struct kube_reply *reply, const s
         err.code = ERR_ENGINE;
         rc = err_wrap(&err, "the agent's ConfigMaps");
         end_put(a, rc, &err);
+        return;
+    }
+    if (a->quick) {
+        a->quick = false;
+        a->next = 0;
+        look_for_map(a);
         return;
     }
     CLEANUP_FREE char *path = kube_api_path(a->api, "configmaps", "");
@@ -241,10 +250,12 @@ static void look_for_map(struct kube_agent *a)
     a->call = kube_api_call(a->api, &request, on_looked, a);
 }
 
-void kube_agent_put(struct kube_agent *a, struct kube_api *api, kube_agent_fn done, void *arg)
+void kube_agent_put(struct kube_agent *a, struct kube_api *api, bool each, kube_agent_fn done,
+                    void *arg)
 {
     a->api = api;
-    a->next = 0;
+    a->quick = !each;
+    a->next = each ? 0 : kube_agent_count(a) - 1;
     a->done = done;
     a->arg = arg;
     look_for_map(a);

@@ -8,6 +8,7 @@
 #define CLOISTER_WORKER_BACKEND_KUBERNETES_AGENT_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 
 #include "common/err.h"
 #include "common/view.h"
@@ -40,8 +41,10 @@ char *kube_agent_body(const struct kube_agent *a, size_t i, struct err *err);
 /* Adds the volume that shows them at KUBE_AGENT_DIR to a pod's list of volumes. */
 void kube_agent_volume(const struct kube_agent *a, cJSON *volumes, const char *name);
 
-/* Makes those that the namespace lacks. */
+/* Makes those that the namespace lacks: asks for `each`, or only for the last one that is made. One
+ * at a time. */
 typedef void (*kube_agent_fn)(void *arg, int rc, const struct err *err);
-void kube_agent_put(struct kube_agent *a, struct kube_api *api, kube_agent_fn done, void *arg);
+void kube_agent_put(struct kube_agent *a, struct kube_api *api, bool each, kube_agent_fn done,
+                    void *arg);
 
 #endif

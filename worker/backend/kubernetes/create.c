@@ -31,6 +31,7 @@
 
 #define PATIENCE_MS      20000  /* for a node with room */
 #define CREATE_MS        300000 /* all of it; an image is fetched meanwhile */
+#define AGENT_MS         3000   /* a pod that does not run by then may wait for its agent */
 #define STREAMS_MAX      8      /* attempts at the first stream; a busy node needs its time */
 #define STREAM_AGAIN_MS  300    /* before the second one, and longer before each later one */
 #define STREAM_PAUSE_MAX 3000
@@ -56,6 +57,7 @@ struct kube_create {
     bool lost; /* no answer came to the creation, so it may be made once more */
     bool cancelled;
     bool ending;
+    bool agent_sought;
     uint64_t begin_ms, homeless_ms, search_ms;
     unsigned streams, posts;
     char told[200]; /* the last progress */
@@ -182,6 +184,24 @@ static void kube_tell(struct kube_create *c, const char *words)
     }
 }
 
+static void on_agent_sought(void *arg, int rc, const struct err *err)
+{
+    (void)arg;
+    if (rc < 0) { /* the pod goes on waiting, and we with it */
+        log_warn("whether a pod lacks its agent is not known: %s", err->text);
+    }
+}
+
+/* A kubelet that lacks a ConfigMap goes on trying, and says why in events only, which we have no
+ * right to read. */
+static void seek_agent(struct kube_create *c)
+{
+    if (!c->agent_sought && now(c) - c->begin_ms >= AGENT_MS) {
+        c->agent_sought = true;
+        kube_agent_put(c->agent, c->api, true, on_agent_sought, c);
+    }
+}
+
 /* Ends the creation if it has been waited for long enough. */
 static void check_patience(struct kube_create *c)
 {
@@ -224,6 +244,7 @@ static void go_on_creating(struct kube_create *c)
                            : "`kubectl describe pod` shows the pod as the cluster has it");
         break;
     default:
+        seek_agent(c);
         check_patience(c);
     }
 }
@@ -443,7 +464,7 @@ struct kube_create *kube_create_start(struct tasks *tasks, struct kube_api *api,
     } else if (kube_agent_read(spec->agent_path, &c->agent, &c->err) < 0) {
         fail(c);
     } else {
-        kube_agent_put(c->agent, api, on_agent_there, c);
+        kube_agent_put(c->agent, api, false, on_agent_there, c);
     }
     return c;
 }
