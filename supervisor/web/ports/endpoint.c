@@ -8,7 +8,6 @@
  */
 #include "supervisor/web/ports/endpoint.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -222,8 +221,10 @@ void ports_endpoint_handle(struct ports_endpoint *e, struct web_exchange *x)
     struct room *room = web_note(x);
     struct port_address address;
     const char *why = NULL;
-    bool parsed = port_address_parse(web_target(x), &address);
-    assert(parsed && room != NULL); /* it was admitted */
+    if (room == NULL || !port_address_parse(web_target(x), &address)) {
+        ports_refuse(x, 404, "this is no address of a port of a sandbox"); /* it is not admitted */
+        return;
+    }
     if (*address.rest == '\0') {
         CLEANUP_FREE char *to = alloc_printf("%s/", address.signature);
         web_set_header(x, "Location", to);

@@ -27,8 +27,6 @@
 #define AGAIN_MAX_MS 500
 #define INTERIM_MAX  8 /* answers 1xx */
 
-static const struct port_events connection_events;
-
 /* ---- the end -------------------------------------------------------------------------------- */
 
 static void drop_request(struct port_transfer *t)
