@@ -19,12 +19,13 @@ for number in range(6):
     index.add(wheels.wheel(f"many{number}", "1.0", {f"many{number}.py": ""}))
 index.add(wheels.npm("left", "1.0.0", {"index.js": "exports.side = 'left'"}))
 
-common = Common("--package-index", index.pip_url, "--npm-registry", index.npm_url)
+# an installer on an engine takes longer on a busy machine than code has by default
+common = Common("--package-index", index.pip_url, "--npm-registry", index.npm_url, "--timeout-seconds", "600")
 
 
 def run(code, **arguments):
     server, sandbox = common()
-    return server.run(code, sandbox_id=sandbox, **arguments)
+    return server.run_to_end(code, sandbox_id=sandbox, **arguments)
 
 
 def good(code, **arguments):
