@@ -41,7 +41,8 @@
 #include "worker/backend/share.h"
 #include "worker/backend/spec_copy.h"
 
-#define RUN_MS 20000 /* usually 30 ms; a host that swaps may take seconds */
+#define RUN_MS      20000 /* usually 30 ms; a host that swaps may take seconds */
+#define RUN_MOST_MS 50000 /* with what is waited for; the server gives up after 60 s */
 
 struct oci_create {
     struct tasks *tasks;
@@ -448,6 +449,7 @@ static int launch(struct oci_create *c)
                                       : 1,
         .stdio_fd = c->mode.relay ? c->agent_fd : 0,
         .deadline_ms = RUN_MS,
+        .most_ms = RUN_MOST_MS,
         .linger = true,
     };
     c->exec = oci_exec_start(c->tasks, &options, on_run, c);

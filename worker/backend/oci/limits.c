@@ -35,11 +35,12 @@
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/sandbox_defaults.h"
 
-#define LIMITS_MS     10000 /* 2 ms are usual */
-#define SHARE_OF      16
-#define INSTANCES_MIN 8
-#define WATCHES_MIN   128
-#define NUMBER_MAX    64 /* of a file that has the number of a device */
+#define LIMITS_MS      10000 /* 2 ms are usual */
+#define LIMITS_MOST_MS 30000 /* with what is waited for */
+#define SHARE_OF       16
+#define INSTANCES_MIN  8
+#define WATCHES_MIN    128
+#define NUMBER_MAX     64 /* of a file that has the number of a device */
 
 /* The strings that the arguments borrow. */
 struct limit_words {
@@ -85,7 +86,8 @@ struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec
         const char *name = sandbox_sysctl(i, spec->limits.memory_bytes, value);
         add_limit(&args, &words, alloc_printf("shm:kernel/%s=%s", name, value));
     }
-    struct oci_exec_options options = {.argv = args.items, .deadline_ms = LIMITS_MS};
+    struct oci_exec_options options = {
+        .argv = args.items, .deadline_ms = LIMITS_MS, .most_ms = LIMITS_MOST_MS};
     struct oci_exec *exec = oci_exec_start(tasks, &options, fn, arg);
     for (size_t i = 0; i < words.count; i++) {
         free(words.items[i]);

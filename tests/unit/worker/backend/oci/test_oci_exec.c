@@ -6,11 +6,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,6 +123,42 @@ static void a_hang_ends_at_the_deadline(void **state)
     assert_true(b->result.timed_out);
     assert_int_equal(b->result.exit_code, -1);
     assert_int_equal(b->result.signal, SIGKILL);
+}
+
+/* Who waits for the end of a vfork() waits for a disk, as far as the kernel tells. */
+static int wait_for_disk(const char *seconds)
+{
+    if (vfork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* it ends with who waits for it */
+        sleep((unsigned)strtoul(seconds, NULL, 10));
+        _exit(0);
+    }
+    return 0;
+}
+
+static void start_waiting(struct bench *b, const char *seconds, uint64_t most_ms)
+{
+    const char *argv[] = {"/proc/self/exe", "wait-for-disk", seconds, NULL};
+    struct oci_exec_options options = {.argv = argv, .deadline_ms = 2000, .most_ms = most_ms};
+    char self[PATH_MAX] = "";
+    assert_true(readlink(argv[0], self, sizeof(self) - 1) > 0);
+    argv[0] = self;
+    oci_exec_start(&b->tasks, &options, on_done, b);
+}
+
+static void what_waits_for_the_machine_has_time_and_a_limit(void **state)
+{
+    struct bench *b = *state;
+    start_waiting(b, "5", 60000);
+    until_done(b);
+    assert_false(b->result.timed_out);
+    assert_int_equal(b->result.exit_code, 0);
+    assert_true(b->result.counted_ms < 2000);
+    b->calls = 0;
+    start_waiting(b, "60", 3000);
+    until_done(b);
+    assert_true(b->result.timed_out);
+    assert_true(b->result.was_busy);
 }
 
 static void a_child_that_holds_the_streams_does_not_delay(void **state)
@@ -440,12 +478,16 @@ static void a_sandbox_gets_its_share_of_what_the_kernel_gives(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "wait-for-disk") == 0) {
+        return wait_for_disk(argv[2]);
+    }
     const struct CMUnitTest tests[] = {
         TEST(output_and_status_arrive),
         TEST(a_flood_keeps_its_end_only),
         TEST(a_hang_ends_at_the_deadline),
+        TEST(what_waits_for_the_machine_has_time_and_a_limit),
         TEST(a_child_that_holds_the_streams_does_not_delay),
         TEST(stderr_of_a_container_outlives_the_command),
         TEST(what_cannot_run_is_reported_later),

@@ -3,6 +3,7 @@
  * a mount that one of them leaves.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -167,6 +169,7 @@ static void a_probe_walks_down_to_what_works(void **state)
 static int wait_for_disk(const char *seconds)
 {
     if (vfork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* it ends with who waits for it */
         sleep((unsigned)strtoul(seconds, NULL, 10));
         _exit(0);
     }
