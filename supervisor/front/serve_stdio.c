@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
 #include "supervisor/base/config.h"
@@ -17,6 +18,7 @@
 #include "supervisor/front/stdio_transport.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
+#include "supervisor/mcp/wire/raw_id.h"
 
 #define OWNER        "stdio"
 #define BEHIND_BYTES (4u << 20) /* queued bytes above which notifications are dropped */
@@ -26,6 +28,7 @@ struct serve_stdio {
     int in_fd, out_fd;
     struct mcp_session *session;
     struct stdio *stdio;
+    struct raw_id long_id; /* of the line that is being skipped */
     const struct serve_stdio_events *events;
     void *arg;
 };
@@ -40,17 +43,26 @@ static void on_line(void *arg, const char *line, size_t len)
     int rc =
         json_parse(line, len, LIMIT_LINE_BYTES, LIMIT_JSON_DEPTH, &in.message, &in.has_nul, &err);
     if (rc < 0) {
-        mcp_session_reject(s->session, &s->sink,
-                           rc == -ERR_NO_MEMORY ? JSONRPC_INTERNAL : JSONRPC_PARSE_ERROR, err.text);
+        CLEANUP_FREE char *id = raw_id_of(line, len);
+        mcp_session_reject_id(s->session, &s->sink, id,
+                              rc == -ERR_NO_MEMORY ? JSONRPC_INTERNAL : JSONRPC_PARSE_ERROR,
+                              err.text);
         return;
     }
     mcp_session_take(s->session, &in);
 }
 
-static void on_too_long(void *arg)
+/* Clients write the id before what is long, or behind it. */
+static void on_too_long(void *arg, const char *piece, size_t len, bool last)
 {
     struct serve_stdio *s = arg;
-    mcp_session_reject(s->session, &s->sink, JSONRPC_INVALID_REQUEST, "line over 16 MiB");
+    raw_id_take(&s->long_id, piece, len);
+    if (last) {
+        CLEANUP_FREE char *id = raw_id_end(&s->long_id);
+        s->long_id = (struct raw_id){.place = RAW_ID_BEFORE};
+        mcp_session_reject_id(s->session, &s->sink, id, JSONRPC_INVALID_REQUEST,
+                              "line over 16 MiB");
+    }
 }
 
 static void on_end(void *arg, bool broken)

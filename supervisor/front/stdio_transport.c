@@ -111,8 +111,11 @@ static void take_piece(struct stdio *s, const char *piece, size_t len, bool whol
     }
     if (!fits && !s->skipping) {
         s->skipping = true;
+        s->events.too_long(s->arg, (const char *)s->line.data, s->line.len, false);
         buf_finish(&s->line);
-        s->events.too_long(s->arg);
+    }
+    if (s->skipping) {
+        s->events.too_long(s->arg, piece, len, whole);
     }
     if (!whole) {
         return;
@@ -155,7 +158,7 @@ static void take_end(struct stdio *s)
         return;
     }
     s->ended = true;
-    if (s->line.len > 0) {
+    if (s->line.len > 0 || s->skipping) {
         take_piece(s, "", 0, true); /* a last line without newline counts */
     }
     s->events.end(s->arg, false);

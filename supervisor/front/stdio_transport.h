@@ -22,8 +22,9 @@ struct stdio;
 struct stdio_events {
     /* A line without its end (LF or CRLF), never blank; borrowed. */
     void (*line)(void *arg, const char *line, size_t len);
-    /* A line is longer than LIMIT_LINE_BYTES; it is skipped. */
-    void (*too_long)(void *arg);
+    /* A piece of a line that is longer than LIMIT_LINE_BYTES and is not kept; `last`: the line ends
+     * with it. */
+    void (*too_long)(void *arg, const char *piece, size_t len, bool last);
     /* Input has ended, or (broken) nobody reads our output. Each is reported once, from the loop;
      * stdio_close() must still be called. */
     void (*end)(void *arg, bool broken);

@@ -407,10 +407,15 @@ static const char *words_of(int code)
     }
 }
 
-char *mcp_reject_text(bool null_id, int code, const char *why)
+char *mcp_reject_id_text(const char *id, bool null_id, int code, const char *why)
 {
     CLEANUP_FREE char *text = alloc_printf("%s: %s", words_of(code), why);
-    return jsonrpc_error(NULL, null_id, code, text, NULL);
+    return jsonrpc_error(id, null_id, code, text, NULL);
+}
+
+char *mcp_reject_text(bool null_id, int code, const char *why)
+{
+    return mcp_reject_id_text(NULL, null_id, code, why);
 }
 
 bool mcp_session_null_id(const struct mcp_session *s)
@@ -418,13 +423,19 @@ bool mcp_session_null_id(const struct mcp_session *s)
     return s->initialized && !revision_omits_unknown_id(s->revision);
 }
 
-void mcp_session_reject(struct mcp_session *s, struct mcp_sink *sink, int code, const char *why)
+void mcp_session_reject_id(struct mcp_session *s, struct mcp_sink *sink, const char *id, int code,
+                           const char *why)
 {
     if (s->ended) {
         return;
     }
-    sink->ops->answer(sink, mcp_reject_text(mcp_session_null_id(s), code, why),
+    sink->ops->answer(sink, mcp_reject_id_text(id, mcp_session_null_id(s), code, why),
                       MCP_STATUS_BAD_REQUEST);
+}
+
+void mcp_session_reject(struct mcp_session *s, struct mcp_sink *sink, int code, const char *why)
+{
+    mcp_session_reject_id(s, sink, NULL, code, why);
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */

@@ -138,8 +138,14 @@ bool mcp_session_take(struct mcp_session *s, const struct mcp_incoming *in);
 /* Answers input that is not JSON (-32700) or not a message (-32600). */
 void mcp_session_reject(struct mcp_session *s, struct mcp_sink *sink, int code, const char *why);
 
+/* The same for input whose id is known (raw_id.h): JSON text, borrowed; NULL: it is not. */
+void mcp_session_reject_id(struct mcp_session *s, struct mcp_sink *sink, const char *id, int code,
+                           const char *why);
+
 /* The same as text, for a transport that refuses a message itself; the caller frees it. */
 char *mcp_reject_text(bool null_id, int code, const char *why);
+char *mcp_reject_id_text(const char *id, bool null_id, int code, const char *why);
+
 /* Whether errors of this session without a request have the id null; in later revisions they have
  * no id. */
 bool mcp_session_null_id(const struct mcp_session *s);

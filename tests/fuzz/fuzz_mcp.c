@@ -21,6 +21,7 @@
 #include "supervisor/mcp/internal.h"
 #include "supervisor/mcp/session.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
+#include "supervisor/mcp/wire/raw_id.h"
 #include "tests/fuzz/fake_fleet.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -142,7 +143,8 @@ static void take_message(struct world *w, const char *line, size_t len)
         cJSON_Delete(message);
     } else if (rc < 0) {
         p->due++;
-        mcp_session_reject(p->session, &p->sink, JSONRPC_PARSE_ERROR, err.text);
+        CLEANUP_FREE char *id = raw_id_of(line, len);
+        mcp_session_reject_id(p->session, &p->sink, id, JSONRPC_PARSE_ERROR, err.text);
     } else {
         const struct mcp_head *head = w->has_head ? &w->of_http : NULL;
         const struct mcp_incoming in = {

@@ -260,6 +260,7 @@ BAD_LINES = [
     ("a NUL byte behind the value", b'{"jsonrpc":"2.0","id":1,"method":"ping"}\0', None, PARSE_ERROR),
     ("deep nesting", b'{"jsonrpc":"2.0","id":1,"x":' + b"[" * 100000, None, PARSE_ERROR),
     ("deep and whole", b'{"a":' * 5000 + b"1" + b"}" * 5000, None, PARSE_ERROR),
+    ("deep and whole, with an id", b'{"x":' * 5000 + b"1" + b"}" * 4999 + b',"id":"d"}', "d", PARSE_ERROR),
     ("a number", b"42", None, INVALID_REQUEST),
     ("a string", b'"ping"', None, INVALID_REQUEST),
     ("null", b"null", None, INVALID_REQUEST),
@@ -334,6 +335,7 @@ def long_line():
         answer = server.unmatched[0]
         assert code_of(answer) in (PARSE_ERROR, INVALID_REQUEST), answer
         contains(answer["error"]["message"], "16")
+        equal(answer.get("id"), 1, "the id of a line that was not kept")
         grown = resident_kb(server.process.pid) - before
         assert grown < 64 * 1024, f"{grown} kB stay behind a line that was refused"
 

@@ -35,11 +35,17 @@ struct mcp_admission {
 void mcp_endpoint_refuse(struct web_exchange *x, const struct mcp_client *c, int status, int code,
                          const char *why)
 {
+    mcp_endpoint_refuse_id(x, c, status, NULL, code, why);
+}
+
+void mcp_endpoint_refuse_id(struct web_exchange *x, const struct mcp_client *c, int status,
+                            const char *id, int code, const char *why)
+{
     bool null_id = false;
     if (c != NULL) {
         null_id = c->session != NULL ? mcp_session_null_id(c->session) : c->null_id;
     }
-    web_respond_text(x, status, "application/json", mcp_reject_text(null_id, code, why));
+    web_respond_text(x, status, "application/json", mcp_reject_id_text(id, null_id, code, why));
 }
 
 /* Whether a list has this media type, in any case and with any parameters. It ignores q=0, which is

@@ -136,6 +136,10 @@ struct mcp_endpoint {
 void mcp_endpoint_refuse(struct web_exchange *x, const struct mcp_client *c, int status, int code,
                          const char *why);
 
+/* The same with the id of the request, if it is known. */
+void mcp_endpoint_refuse_id(struct web_exchange *x, const struct mcp_client *c, int status,
+                            const char *id, int code, const char *why);
+
 /* The media types that the Accept headers allow. */
 struct mcp_accept {
     bool json, stream, any;

@@ -13,9 +13,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/cleanup.h"
 #include "common/io/json.h"
 #include "proto/limits.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
+#include "supervisor/mcp/wire/raw_id.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/web/mcp/internal.h"
 
@@ -52,7 +54,8 @@ bool mcp_post_read(struct web_exchange *x, const struct mcp_client *c, struct mc
         return false;
     }
     if (rc < 0) {
-        mcp_endpoint_refuse(x, c, 400, JSONRPC_PARSE_ERROR, err.text);
+        CLEANUP_FREE char *id = raw_id_of(body.data != NULL ? body.data : "", body.len);
+        mcp_endpoint_refuse_id(x, c, 400, id, JSONRPC_PARSE_ERROR, err.text);
         return false;
     }
     *ret = in;

@@ -15,6 +15,7 @@
 #include "proto/limits.h"
 #include "supervisor/base/principal.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
+#include "supervisor/mcp/wire/raw_id.h"
 
 #define META                                                                                       \
     "'_meta':{'io.modelcontextprotocol/protocolVersion':'2026-07-28',"                             \
@@ -110,7 +111,8 @@ void client_send(struct client *c, const char *fmt, ...)
     bool has_nul = false;
     if (json_parse(line, strlen(line), LIMIT_LINE_BYTES, LIMIT_JSON_DEPTH, &message, &has_nul,
                    &err) < 0) {
-        mcp_session_reject(c->session, &c->sink, JSONRPC_PARSE_ERROR, err.text);
+        CLEANUP_FREE char *id = raw_id_of(line, strlen(line));
+        mcp_session_reject_id(c->session, &c->sink, id, JSONRPC_PARSE_ERROR, err.text);
         return;
     }
     take(c, message, strlen(line), has_nul);

@@ -35,7 +35,7 @@ struct world {
 
     struct buf lines; /* received lines, each followed by '|' */
     size_t line_count, longest;
-    size_t too_long, ends;
+    size_t too_long, skipped, ends;
     bool broken;
     size_t answer_bytes; /* each line is answered with this many bytes */
     struct buf drained;
@@ -65,10 +65,11 @@ static void on_line(void *arg, const char *line, size_t len)
     }
 }
 
-static void on_too_long(void *arg)
+static void on_too_long(void *arg, const char *piece, size_t len, bool last)
 {
     struct world *w = arg;
-    w->too_long++;
+    w->skipped += len;
+    w->too_long += last;
 }
 
 static void on_end(void *arg, bool broken)
@@ -239,6 +240,7 @@ static void a_longer_line_is_reported_once_and_skipped(void **state)
     feed(&w, big, LIMIT_LINE_BYTES + 1, 1); /* ends without a newline */
     world_run(&w, false);
     assert_int_equal(w.too_long, 2);
+    assert_int_equal(w.skipped, 4 * (LIMIT_LINE_BYTES + 1)); /* all of both lines */
     assert_string_equal(lines_of(&w), "before|after|");
     world_close(&w);
 }

@@ -76,6 +76,8 @@ static void what_is_wrong_first_decides_the_answer(void **state)
         {"two slashes at the end", "POST", "/mcp//", BASE, LIST, 404, "error"},
         {"a longer name", "POST", "/mcpx", BASE, LIST, 404, "error"},
         {"nothing", "POST", "/mcp", BASE, NULL, 400, "-32700"},
+        {"not JSON, with an id", "POST", "/mcp", BASE, "{'jsonrpc':'2.0','x':NaN,'id':77}", 400,
+         "77"},
         {"no message", "POST", "/mcp", BASE, "'text'", 400, "-32600"},
         {"an array", "POST", "/mcp", LISTHEAD, "[" LIST "]", 400, "-32600"},
         {"no _meta", "POST", "/mcp", LISTHEAD,
