@@ -49,6 +49,12 @@ static void on_line(void *arg, const char *line, size_t len)
                               err.text);
         return;
     }
+    CLEANUP_FREE char *mended = raw_id_mended(in.message, line, len);
+    if (mended != NULL) {
+        cJSON_Delete(in.message);
+        mcp_session_reject_id(s->session, &s->sink, mended, JSONRPC_INVALID_REQUEST, RAW_ID_MENDED);
+        return;
+    }
     mcp_session_take(s->session, &in);
 }
 

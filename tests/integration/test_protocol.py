@@ -261,6 +261,7 @@ BAD_LINES = [
     ("deep nesting", b'{"jsonrpc":"2.0","id":1,"x":' + b"[" * 100000, None, PARSE_ERROR),
     ("deep and whole", b'{"a":' * 5000 + b"1" + b"}" * 5000, None, PARSE_ERROR),
     ("deep and whole, with an id", b'{"x":' * 5000 + b"1" + b"}" * 4999 + b',"id":"d"}', "d", PARSE_ERROR),
+    ("an id with half a character", rb'{"jsonrpc":"2.0","id":"a\ud83d","method":"ping"}', "a\ud83d", INVALID_REQUEST),
     ("a number", b"42", None, INVALID_REQUEST),
     ("a string", b'"ping"', None, INVALID_REQUEST),
     ("null", b"null", None, INVALID_REQUEST),

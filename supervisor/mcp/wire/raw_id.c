@@ -4,8 +4,10 @@
  */
 #include "supervisor/mcp/wire/raw_id.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "common/io/json.h"
 #include "common/str.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
@@ -115,4 +117,24 @@ char *raw_id_of(const char *text, size_t len)
     }
     raw_id_take(&r, text, len);
     return raw_id_end(&r);
+}
+
+char *raw_id_mended(const cJSON *message, const char *text, size_t len)
+{
+    static const char replacement[] = "\xef\xbf\xbd";
+    const char *id = json_get_str(message, "id");
+    if (id == NULL || strstr(id, replacement) == NULL) {
+        return NULL;
+    }
+    struct raw_id r = {.place = RAW_ID_BEFORE};
+    raw_id_take(&r, text, len);
+    if (!r.found || r.broken) {
+        return NULL;
+    }
+    char *written = alloc_viewdup(view_bytes(r.text, r.len));
+    if (strstr(written, replacement) != NULL || strcasestr(written, "\\ufffd") != NULL) {
+        free(written); /* the client's own */
+        return NULL;
+    }
+    return written;
 }

@@ -9,6 +9,7 @@
 #ifndef CLOISTER_SUPERVISOR_MCP_WIRE_RAW_ID_H
 #define CLOISTER_SUPERVISOR_MCP_WIRE_RAW_ID_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -43,5 +44,10 @@ char *raw_id_end(const struct raw_id *r);
 
 /* The same for a text as a whole, which must be UTF-8. */
 char *raw_id_of(const char *text, size_t len);
+
+/* The id as it was written, if json_parse() had to put U+FFFD into it for half a surrogate pair:
+ * the client would not know it again. NULL: the id of this message is what its text says. */
+char *raw_id_mended(const cJSON *message, const char *text, size_t len);
+#define RAW_ID_MENDED "the id has half a surrogate pair, which is no character"
 
 #endif

@@ -58,6 +58,13 @@ bool mcp_post_read(struct web_exchange *x, const struct mcp_client *c, struct mc
         mcp_endpoint_refuse_id(x, c, 400, id, JSONRPC_PARSE_ERROR, err.text);
         return false;
     }
+    CLEANUP_FREE char *mended =
+        raw_id_mended(in.message, body.data != NULL ? body.data : "", body.len);
+    if (mended != NULL) {
+        cJSON_Delete(in.message);
+        mcp_endpoint_refuse_id(x, c, 400, mended, JSONRPC_INVALID_REQUEST, RAW_ID_MENDED);
+        return false;
+    }
     *ret = in;
     return true;
 }
