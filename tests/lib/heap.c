@@ -4,6 +4,7 @@
  */
 #include "tests/lib/heap.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,6 +76,15 @@ size_t heap_end(void)
 bool heap_failed(void)
 {
     return heap.failed;
+}
+
+size_t heap_held(void)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < BLOCKS; i++) {
+        held += malloc_usable_size(heap.blocks[i]);
+    }
+    return held;
 }
 
 void heap_free_rest(void)

@@ -35,6 +35,10 @@ size_t heap_end(void);
 /* Whether one has failed since the last heap_fail(). Also valid after heap_end(). */
 bool heap_failed(void);
 
+/* Bytes of the blocks that were allocated since heap_fail() and are not freed yet, of some thousand
+ * blocks at most. */
+size_t heap_held(void);
+
 /* Frees everything that was allocated since heap_fail() and is not freed yet: for code whose own
  * cleanup cannot run. To be called before heap_end(). */
 void heap_free_rest(void);

@@ -17,7 +17,8 @@
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/web/http/internal.h"
 
-#define STALLED_MS 1000 /* without progress a response is stalled after this time */
+#define STALLED_MS   1000 /* without progress a response is stalled after this time */
+#define MERGED_BYTES 4096 /* pieces of a stream are put together up to this size */
 
 /* ---- the request ---- */
 
@@ -438,6 +439,20 @@ void web_stream_begin_sized(struct web_exchange *x, int status, const char *cont
     }
 }
 
+/* Small pieces are put together, as only their bytes are counted, and not what each costs besides.
+ */
+static bool add_to_last(struct web_exchange *x, const char *data, size_t len)
+{
+    struct web_chunk *last = x->response.last;
+    if (last == NULL || len > MERGED_BYTES || last->len > MERGED_BYTES - len) {
+        return false;
+    }
+    last->data = alloc_check(realloc(last->data, last->len + len));
+    memcpy(last->data + last->len, data, len);
+    last->len += len;
+    return true;
+}
+
 void web_stream_write(struct web_exchange *x, char *data, size_t len)
 {
     if (!web_exchange_is_live(x) || x->response.sm.state != WEB_RESPONSE_STREAM || len == 0 ||
@@ -450,10 +465,14 @@ void web_stream_write(struct web_exchange *x, char *data, size_t len)
         return;
     }
     count_output(x, len);
-    struct web_chunk *chunk = alloc_one(struct web_chunk);
-    *chunk = (struct web_chunk){.data = data, .len = len};
-    *(x->response.last != NULL ? &x->response.last->next : &x->response.first) = chunk;
-    x->response.last = chunk;
+    if (add_to_last(x, data, len)) {
+        free(data);
+    } else {
+        struct web_chunk *chunk = alloc_one(struct web_chunk);
+        *chunk = (struct web_chunk){.data = data, .len = len};
+        *(x->response.last != NULL ? &x->response.last->next : &x->response.first) = chunk;
+        x->response.last = chunk;
+    }
     x->response.queue_bytes += len;
     if (x->connection != NULL) {
         web_connection_resume(x->connection);

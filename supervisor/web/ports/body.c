@@ -1,18 +1,19 @@
 /*
  * Chunks are read strictly, one byte at a time where they are not data: sizes have at most 15
  * hexadecimal digits, lines end with CR LF, and what is around the data is bounded. Extensions and
- * trailers are dropped: nobody asked for any.
+ * trailers are dropped: nobody asked for any. Extensions of all chunks together may be little
+ * longer than the data, since only data ever makes the reader wait.
  */
 #include "supervisor/web/ports/body.h"
 
 #include "common/str.h"
 
 #define DIGITS_MAX 15
-#define AROUND_MAX 8192 /* bytes of an extension, or of the trailer */
+#define AROUND_MAX 8192 /* bytes of the trailer, or of extensions beyond those of the data */
 
 void port_body_init(struct port_body *b, bool has_body, const struct http_framing *framing)
 {
-    *b = (struct port_body){.at = PORT_BODY_OPEN};
+    *b = (struct port_body){.at = PORT_BODY_OPEN, .spare = AROUND_MAX};
     if (!has_body || (framing->has_length && framing->length == 0)) {
         b->at = PORT_BODY_WHOLE;
     } else if (framing->chunked) {
@@ -51,7 +52,7 @@ static bool take_extension(struct port_body *b, char c)
     if (c == '\r') {
         return follows(b, c, '\r', PORT_BODY_SIZE_END);
     }
-    return c != '\n' && c != '\0' && ++b->seen <= AROUND_MAX;
+    return c != '\n' && c != '\0' && b->spare > 0 && b->spare-- > 0;
 }
 
 static bool take_trailer(struct port_body *b, char c)
@@ -106,6 +107,7 @@ int port_body_take(struct port_body *b, struct view *data, struct view *ret, str
             *ret = view_bytes(data->data, n);
             *data = view_bytes(data->data + n, data->len - n);
             b->left -= n;
+            b->spare += n;
             if (b->left == 0) {
                 b->at = b->chunked ? PORT_BODY_DATA_END : PORT_BODY_WHOLE;
             }

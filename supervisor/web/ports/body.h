@@ -33,7 +33,8 @@ struct port_body {
     enum port_body_at at;
     bool chunked;
     uint64_t left;  /* of the length, or of the chunk */
-    unsigned seen;  /* digits of a size, or bytes of an extension or of the trailer */
+    uint64_t spare; /* bytes of extensions that may come; each byte of data allows one more */
+    unsigned seen;  /* digits of a size, or bytes of the trailer */
     bool ends_line; /* within a trailer: the last byte was a CR */
 };
 

@@ -155,11 +155,23 @@ static void go_on_reading(void *arg)
     }
 }
 
-/* Passes on what is of the body. */
+/* How many of these bytes are of the body, which is here where they begin. */
+static size_t count_body(struct port_body body, struct view data)
+{
+    struct view part;
+    size_t len = 0;
+    while (data.len > 0 && !port_body_is_whole(&body) &&
+           port_body_take(&body, &data, &part, NULL) == 0) {
+        len += part.len;
+    }
+    return len;
+}
+
+/* Passes on what is of the body. Only that is allocated, since only that is counted. */
 static void take_body(struct port_transfer *t, struct view data)
 {
     struct err err = ERR_INIT;
-    char *out = alloc_array(1, data.len + 1);
+    char *out = alloc_block(count_body(t->body, data));
     size_t len = 0;
     int rc = 0;
     while (rc == 0 && data.len > 0 && !port_body_is_whole(&t->body)) {

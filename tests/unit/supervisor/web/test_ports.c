@@ -230,6 +230,38 @@ static void a_body_ends_where_it_says(void **state)
     expect_decoded(chunked, "0\r\n", "");
 }
 
+/* Only data makes the reader wait, so what is around it must not be much more. */
+static void extensions_are_no_longer_than_the_data(void **state)
+{
+    static const char begin[] = "8000\r\n", chunk[] = "\r\n1;";
+    const struct http_framing chunked = {.chunked = true};
+    for (int more = 0; more < 2; more++) {
+        struct port_body b;
+        struct err err = ERR_INIT;
+        struct buf text;
+        buf_init(&text, 1 << 20);
+        assert_int_equal(buf_add_str(&text, begin, &err), 0);
+        for (int i = 0; i < 0x8000; i++) {
+            assert_int_equal(buf_add_str(&text, "d", &err), 0);
+        }
+        for (int i = 0; i < 8; i++) { /* 8 * 5120 are what 32768 of data and 8192 allow */
+            assert_int_equal(buf_add_str(&text, chunk, &err), 0);
+            for (int j = 0; j < 5120 + more; j++) {
+                assert_int_equal(buf_add_str(&text, "x", &err), 0);
+            }
+            assert_int_equal(buf_add_str(&text, "\r\nd", &err), 0);
+        }
+        port_body_init(&b, true, &chunked);
+        struct view data = view_bytes(text.data, text.len), part;
+        int rc = 0;
+        while (rc == 0 && data.len > 0) {
+            rc = port_body_take(&b, &data, &part, &err);
+        }
+        assert_int_equal(rc, more ? -ERR_PROTOCOL : 0);
+        buf_finish(&text);
+    }
+}
+
 static void a_malformed_chunk_is_seen(void **state)
 {
     static const char *const wrong[] = {
@@ -257,6 +289,7 @@ int main(void)
         cmocka_unit_test(an_answer_says_how_long_it_is),
         cmocka_unit_test(an_answer_with_two_meanings_is_refused),
         cmocka_unit_test(a_body_ends_where_it_says),
+        cmocka_unit_test(extensions_are_no_longer_than_the_data),
         cmocka_unit_test(a_malformed_chunk_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

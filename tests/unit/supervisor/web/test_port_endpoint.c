@@ -1,0 +1,192 @@
+/*
+ * The endpoint of ports, with a real listener and real clients; the test speaks for the programs in
+ * the sandboxes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/alloc.h"
+#include "common/cleanup.h"
+#include "supervisor/web/ports/endpoint.h"
+#include "tests/lib/heap.h"
+#include "tests/unit/supervisor/web/lab.h"
+
+#define SIGNATURE   "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define PROGRAM_MAX 64
+
+/* A program in a sandbox, as the endpoint sees it. */
+struct program {
+    const struct port_events *events;
+    void *arg;
+    size_t heard; /* bytes of the request */
+    bool over;
+};
+
+struct world {
+    struct lab lab;
+    struct ports_endpoint *endpoint;
+    struct program programs[PROGRAM_MAX];
+    size_t begun, taken;
+};
+
+/* ---- the way to sandboxes ---- */
+
+/* The sandboxes of a principal begin with his name. */
+static int check(void *arg, const struct port_address *address, const char **ret_owner,
+                 const char **ret_why)
+{
+    (void)arg, (void)ret_why;
+    *ret_owner = strncmp(address->sandbox, "alice", 5) == 0 ? "alice" : "bob";
+    return 0;
+}
+
+static void *connect_program(void *arg, const struct port_address *address, struct view first,
+                             const struct port_events *events, void *events_arg)
+{
+    struct world *w = arg;
+    (void)address;
+    assert_true(w->begun < PROGRAM_MAX);
+    struct program *p = &w->programs[w->begun++];
+    *p = (struct program){.events = events, .arg = events_arg, .heard = first.len};
+    return p;
+}
+
+static void tell_program(void *connection, uint64_t at, struct view bytes)
+{
+    (void)connection, (void)at, (void)bytes; /* it does not read */
+}
+
+static void pause_program(void *connection, bool paused)
+{
+    (void)connection, (void)paused;
+}
+
+static void stop_program(void *connection)
+{
+    (void)connection; /* teardown, or the test, says that it has ended */
+}
+
+static void say(struct program *p, const char *text)
+{
+    p->events->said(p->arg, view_of(text));
+}
+
+static void end_program(struct program *p, enum port_end how)
+{
+    p->over = true;
+    p->events->ended(p->arg, how);
+}
+
+/* ---- the server ---- */
+
+static int admit_request(void *arg, struct web_exchange *x)
+{
+    return ports_endpoint_admit(((struct world *)arg)->endpoint, x);
+}
+
+static void handle_request(void *arg, struct web_exchange *x)
+{
+    ports_endpoint_handle(((struct world *)arg)->endpoint, x);
+}
+
+static int open_world(void **state)
+{
+    struct world *w = alloc_one(struct world);
+    const struct ports_source source = {
+        .arg = w,
+        .check = check,
+        .connect = connect_program,
+        .tell = tell_program,
+        .pause = pause_program,
+        .stop = stop_program,
+    };
+    lab_init(&w->lab);
+    w->lab.config.admit = admit_request;
+    w->lab.config.handle = handle_request;
+    w->lab.config.arg = w;
+    w->lab.config.max_body_bytes = 16 << 20;
+    w->endpoint = ports_endpoint_create(&w->lab.loop, &source, 60000);
+    lab_open(&w->lab);
+    *state = w;
+    return 0;
+}
+
+static int close_world(void **state)
+{
+    struct world *w = *state;
+    ports_endpoint_close(w->endpoint);
+    for (size_t i = 0; i < w->begun; i++) {
+        if (!w->programs[i].over) {
+            end_program(&w->programs[i], PORT_END_GONE);
+        }
+    }
+    lab_close(&w->lab);
+    ports_endpoint_destroy(w->endpoint);
+    free(w);
+    return 0;
+}
+
+/* Asks for a port of this sandbox; `rest` is what follows the request line. The caller closes the
+ * connection. */
+static int ask(struct world *w, const char *method, const char *sandbox, const char *rest)
+{
+    int fd = lab_connect(&w->lab);
+    CLEANUP_FREE char *text = alloc_printf("%s /ports/%s/8000/1790000000/" SIGNATURE
+                                           "/ HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n",
+                                           method, sandbox, rest);
+    lab_send(&w->lab, fd, text);
+    return fd;
+}
+
+/* The next program, when it is asked. */
+static struct program *next_program(struct world *w)
+{
+    lab_until_count(&w->lab, &w->begun, w->taken + 1);
+    return &w->programs[w->taken++];
+}
+
+/* ---- what waits ---- */
+
+/* However a program cuts its answer into pieces: what waits here costs little more than it has
+ * bytes. */
+static void pieces_that_wait_cost_what_is_in_them(void **state)
+{
+    struct world *w = *state;
+    int fd = ask(w, "GET", "alice1", "");
+    struct program *p = next_program(w);
+    say(p, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    char first[8192];
+    snprintf(first, sizeof(first), "1;%08000d\r\na\r\n", 0);
+    heap_fail(HEAP_NEVER);
+    say(p, first);
+    for (int i = 0; i < 3000; i++) {
+        say(p, "1\r\na\r\n");
+    }
+    size_t held = heap_held();
+    heap_end();
+    assert_in_range(held, 3001, 4 * 3001);
+    say(p, "0\r\n\r\n");
+    struct buf in;
+    buf_init(&in, 1 << 20);
+    assert_true(lab_read_until(&w->lab, fd, &in, "\r\n0\r\n\r\n"));
+    buf_finish(&in);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(pieces_that_wait_cost_what_is_in_them, open_world,
+                                        close_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
