@@ -659,6 +659,9 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
 
 /* ---- acknowledgements ---- */
 
+_Static_assert(LIMIT_CONNECTS <= SANDBOX_CALLS_MAX / 2,
+               "connections to ports leave half of the places to calls of tools");
+
 /* Operations that the agent can have when a START arrives and its acknowledgements are handled. */
 _Static_assert(SANDBOX_CALLS_MAX + SANDBOX_LATE_ACKS <= LIMIT_OPS,
                "an agent has to remember every operation that matters");

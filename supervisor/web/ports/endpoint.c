@@ -126,16 +126,22 @@ void ports_refuse(struct web_exchange *x, int status, const char *why)
     web_respond_text(x, status, "text/plain; charset=utf-8", alloc_printf("%s\n", why));
 }
 
-static int check_port_room(const struct ports_endpoint *e, const char *owner, size_t bytes,
-                           const char **ret_why)
+/* A sandbox has few places for operations, half of which ports leave to others. */
+static int check_port_room(const struct ports_endpoint *e, const char *owner, const char *sandbox,
+                           size_t bytes, const char **ret_why)
 {
-    size_t each = 0;
+    size_t of_owner = 0, of_sandbox = 0;
     const struct port_transfer *t;
     LIST_FOREACH(t, &e->transfers, node)
     {
-        each += strcmp(t->owner, owner) == 0;
+        of_owner += strcmp(t->owner, owner) == 0;
+        of_sandbox += strcmp(t->address.sandbox, sandbox) == 0;
     }
-    if (e->open >= LIMIT_PORT_OPEN || each >= LIMIT_PORT_OPEN_EACH) {
+    if (of_sandbox >= LIMIT_CONNECTS) {
+        *ret_why = "the sandbox has too many connections open; try again";
+        return 503;
+    }
+    if (e->open >= LIMIT_PORT_OPEN || of_owner >= LIMIT_PORT_OPEN_EACH) {
         *ret_why = "too many requests to ports of sandboxes are open; try again";
         return 503;
     }
@@ -193,7 +199,9 @@ static int judge(struct ports_endpoint *e, struct web_exchange *x, const char **
         return 501;
     }
     status = check_body(x, ret_bytes, ret_why);
-    return status != 0 ? status : check_port_room(e, *ret_owner, (size_t)*ret_bytes, ret_why);
+    return status != 0
+               ? status
+               : check_port_room(e, *ret_owner, address.sandbox, (size_t)*ret_bytes, ret_why);
 }
 
 int ports_endpoint_admit(struct ports_endpoint *e, struct web_exchange *x)
@@ -231,8 +239,8 @@ void ports_endpoint_handle(struct ports_endpoint *e, struct web_exchange *x)
         ports_refuse(x, 308, "a page's links need the slash at the end");
         return;
     }
-    int status =
-        check_port_room(e, room->owner, 0, &why); /* others have come while the body came */
+    int status = check_port_room(e, room->owner, address.sandbox, 0,
+                                 &why); /* others have come while the body came */
     if (status != 0) {
         ports_refuse(x, status, why);
         return;

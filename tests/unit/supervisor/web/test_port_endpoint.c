@@ -182,10 +182,45 @@ static void pieces_that_wait_cost_what_is_in_them(void **state)
     close(fd);
 }
 
+/* ---- how much may be open ---- */
+
+static void expect_answer(struct world *w, int fd, const char *text)
+{
+    struct buf in;
+    buf_init(&in, 1 << 20);
+    assert_true(lab_read_until(&w->lab, fd, &in, text));
+    buf_finish(&in);
+    close(fd);
+}
+
+static void a_sandbox_has_places_left_for_tools(void **state)
+{
+    struct world *w = *state;
+    int fds[LIMIT_CONNECTS];
+    for (size_t i = 0; i < LIMIT_CONNECTS; i++) {
+        fds[i] = ask(w, "GET", "alice1", "");
+        next_program(w);
+    }
+    expect_answer(w, ask(w, "GET", "alice1", ""), "503 ");
+    assert_int_equal(w->begun, LIMIT_CONNECTS);
+    int other = ask(w, "GET", "alice2", "");
+    next_program(w);
+    end_program(&w->programs[0], PORT_END_NOBODY);
+    expect_answer(w, fds[0], "502 ");
+    fds[0] = ask(w, "GET", "alice1", "");
+    next_program(w);
+    for (size_t i = 0; i < LIMIT_CONNECTS; i++) {
+        close(fds[i]);
+    }
+    close(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pieces_that_wait_cost_what_is_in_them, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(a_sandbox_has_places_left_for_tools, open_world,
                                         close_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
