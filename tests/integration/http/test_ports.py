@@ -29,7 +29,12 @@ _shared = []
 
 # A web server whose answers say what it was asked.
 WEB_SERVER = r"""
-import http.server, json, threading, hashlib, pathlib
+import http.server, json, os, threading, hashlib, pathlib
+
+def keep_number(name, number):  # whole at any time
+    own = pathlib.Path(f'/tmp/{name}.{threading.get_ident()}')
+    own.write_text(str(number))
+    os.replace(own, f'/tmp/{name}')
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
@@ -70,9 +75,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 while sent < 64 << 20:
                     self.wfile.write(part)
                     sent += len(part)
-                    pathlib.Path('/tmp/sent').write_text(str(sent))
+                    keep_number('sent', sent)
             except OSError:
-                pathlib.Path('/tmp/gone').write_text(str(sent))
+                keep_number('gone', sent)
         elif name == '/chunked':
             self.send_response(200)
             self.send_header('Transfer-Encoding', 'chunked')
@@ -472,9 +477,14 @@ def slow_reader():
     response = connection.getresponse()
     equal(len(response.read(1000)), 1000)
     poll("it has begun", lambda: box().has("sent"))
-    for _ in range(20):  # calls that run meanwhile: what could be sent freely has been by then
-        alive()
-    assert int(box().run("print(pathlib.Path('/tmp/sent').read_text())")) < 48 * MIB
+    sent = []
+
+    def stands_still():
+        sent.append(int(box().run("print(pathlib.Path('/tmp/sent').read_text())")))
+        return sent[-2:-1] == sent[-1:]
+
+    poll("the server inside waits", stands_still)
+    assert sent[-1] < 48 * MIB, sent
     equal(len(response.read()), 64 * MIB - 1000)
     connection.close()
 
