@@ -26,8 +26,10 @@
 #define LIMIT_PORT_BODIES                                                                          \
     (32u << 20) /* of requests to ports of sandboxes: the rest of LIMIT_HTTP_BODIES is for others  \
                  */
-#define LIMIT_PORT_OPEN      64          /* requests to ports that are not answered yet */
-#define LIMIT_PORT_OPEN_EACH 32          /* of them to sandboxes of one principal */
+#define LIMIT_PORT_BODIES_EACH                                                                     \
+    (16u << 20)                 /* of them to sandboxes of one principal: the largest body */
+#define LIMIT_PORT_OPEN      64 /* requests to ports that are not answered yet */
+#define LIMIT_PORT_OPEN_EACH 32 /* of them to sandboxes of one principal */
 #define LIMIT_HTTP_RATE      (64u << 10) /* bytes of a body that extend its timeout by one second */
 #define TIME_HTTP_HEAD_MS    5000 /* a head is whole this long after its first line, likewise */
 #define TIME_HTTP_INPUT_MS                                                                         \

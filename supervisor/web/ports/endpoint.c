@@ -22,6 +22,7 @@
 
 /* Room for the body of a request that was admitted. Stays with the exchange. */
 struct room {
+    LIST_ENTRY(room) node;
     struct ports_endpoint *endpoint;
     size_t bytes;
     char *owner;
@@ -30,6 +31,7 @@ struct room {
 static void on_exchange_over(void *note)
 {
     struct room *room = note;
+    LIST_REMOVE(room, node);
     room->endpoint->body_bytes -= room->bytes;
     free(room->owner);
     free(room);
@@ -77,6 +79,7 @@ struct ports_endpoint *ports_endpoint_create(uv_loop_t *loop, const struct ports
     e->source = *source;
     e->wait_ms = wait_ms;
     LIST_INIT(&e->transfers);
+    LIST_INIT(&e->rooms);
     uv_timer_init(loop, &e->timer);
     e->timer.data = e;
     return e;
@@ -126,6 +129,31 @@ void ports_refuse(struct web_exchange *x, int status, const char *why)
     web_respond_text(x, status, "text/plain; charset=utf-8", alloc_printf("%s\n", why));
 }
 
+_Static_assert(LIMIT_LINE_BYTES <= LIMIT_PORT_BODIES_EACH &&
+                   LIMIT_PORT_BODIES_EACH <= LIMIT_PORT_BODIES / 2,
+               "the largest body has room, whatever one other principal sends");
+
+static int check_bodies(const struct ports_endpoint *e, const char *owner, size_t bytes,
+                        const char **ret_why)
+{
+    size_t of_owner = 0;
+    const struct port_transfer *t;
+    const struct room *room;
+    LIST_FOREACH(t, &e->transfers, node)
+    {
+        of_owner += strcmp(t->owner, owner) == 0 ? t->reserved : 0;
+    }
+    LIST_FOREACH(room, &e->rooms, node)
+    {
+        of_owner += strcmp(room->owner, owner) == 0 ? room->bytes : 0;
+    }
+    if (bytes > LIMIT_PORT_BODIES - e->body_bytes || bytes > LIMIT_PORT_BODIES_EACH - of_owner) {
+        *ret_why = "too much is being sent to ports of sandboxes; try again";
+        return 503;
+    }
+    return 0;
+}
+
 /* A sandbox has few places for operations, half of which ports leave to others. */
 static int check_port_room(const struct ports_endpoint *e, const char *owner, const char *sandbox,
                            size_t bytes, const char **ret_why)
@@ -145,11 +173,7 @@ static int check_port_room(const struct ports_endpoint *e, const char *owner, co
         *ret_why = "too many requests to ports of sandboxes are open; try again";
         return 503;
     }
-    if (bytes > LIMIT_PORT_BODIES - e->body_bytes) {
-        *ret_why = "too much is being sent to ports of sandboxes; try again";
-        return 503;
-    }
-    return 0;
+    return check_bodies(e, owner, bytes, ret_why);
 }
 
 static bool is_passed_on(const char *method)
@@ -220,6 +244,7 @@ int ports_endpoint_admit(struct ports_endpoint *e, struct web_exchange *x)
     struct room *room = alloc_one(struct room);
     *room = (struct room){.endpoint = e, .bytes = (size_t)bytes, .owner = alloc_strdup(owner)};
     e->body_bytes += room->bytes;
+    LIST_INSERT_HEAD(&e->rooms, room, node);
     web_set_note(x, room, on_exchange_over);
     return 0;
 }

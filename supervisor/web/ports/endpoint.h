@@ -64,7 +64,8 @@ struct ports_source {
     void (*stop)(void *connection); /* ended() comes soon */
 };
 
-/* Copies the table. `wait_ms`: how long a program may take to begin an answer. */
+/* Copies the table. `wait_ms`: how long a program may take to begin an answer, and to read more of
+ * a request while it answers. */
 struct ports_endpoint *ports_endpoint_create(uv_loop_t *loop, const struct ports_source *source,
                                              uint64_t wait_ms);
 

@@ -33,7 +33,8 @@ struct port_transfer {
     struct port_body body;
     bool paused;
 
-    uint64_t due_ms;   /* the answer has begun by then; 0: it has */
+    /* by then the answer has begun, or more of the request was read; 0: nothing waits for that */
+    uint64_t due_ms;
     uint64_t again_ms; /* when more is told; 0: nothing waits for that */
     uint64_t pause_ms; /* between two attempts */
 };
@@ -43,6 +44,7 @@ struct ports_endpoint {
     struct ports_source source;
     uint64_t wait_ms;
     LIST_HEAD(, port_transfer) transfers;
+    LIST_HEAD(, room) rooms; /* of bodies that are on their way here */
     size_t open;
     size_t body_bytes; /* announced by requests that were admitted, until they are told */
     uv_timer_t timer;

@@ -5,7 +5,7 @@
  *
  * A program may answer before it has been told everything, and close (a refusal of an upload). What
  * is left is not told then, and the answer goes on. The other way round the body is told to its end
- * although the answer has begun.
+ * although the answer has begun, as long as the program goes on reading.
  *
  * The exchange and the connection end in any order. Whichever is left is ended, and the transfer is
  * freed with the last of both.
@@ -36,6 +36,9 @@ static void drop_request(struct port_transfer *t)
     t->endpoint->body_bytes -= t->reserved;
     t->reserved = 0;
     t->again_ms = 0;
+    if (t->has_head) {
+        t->due_ms = 0;
+    }
 }
 
 void port_transfer_destroy(struct port_transfer *t)
@@ -91,12 +94,12 @@ static void end_answer(struct port_transfer *t)
 
 /* ---- the request ---------------------------------------------------------------------------- */
 
-static void wait_for_answer(struct port_transfer *t)
+/* For the beginning of its answer, and for it to read on. */
+static void wait_for_program(struct port_transfer *t)
 {
-    if (!t->has_head) {
-        t->due_ms = uv_now(t->endpoint->loop) + t->endpoint->wait_ms;
-        ports_wake_at(t->endpoint, t->due_ms);
-    }
+    bool waits = !t->has_head || t->request.len > 0;
+    t->due_ms = waits ? uv_now(t->endpoint->loop) + t->endpoint->wait_ms : 0;
+    ports_wake_at(t->endpoint, t->due_ms);
 }
 
 static void tell_more(struct port_transfer *t)
@@ -124,6 +127,9 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
     struct port_transfer *t = arg;
     size_t bytes = t->telling;
     t->telling = 0;
+    if (t->request.len == 0) {
+        return; /* it was given up meanwhile */
+    }
     if (what == PORT_TOLD_NEVER || t->x == NULL) {
         drop_request(t);
         return;
@@ -133,7 +139,7 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
         return;
     }
     t->told += bytes;
-    wait_for_answer(t);
+    wait_for_program(t);
     if (t->told == t->request.len) {
         drop_request(t);
     } else if (unread > UNREAD_MAX) {
@@ -239,7 +245,7 @@ static void take_answer_head(struct port_transfer *t)
         return;
     }
     t->has_head = true;
-    t->due_ms = 0;
+    wait_for_program(t);
     port_body_init(&t->body, t->answer.has_body, &t->answer.framing);
     begin_answer(t, &head);
     if (t->x != NULL && t->head.len > head.size) {
@@ -309,7 +315,9 @@ void port_transfer_tick(struct port_transfer *t, uint64_t now_ms)
         t->again_ms = 0;
         tell_more(t);
     }
-    if (t->due_ms != 0 && now_ms >= t->due_ms) {
+    if (t->due_ms != 0 && now_ms >= t->due_ms && t->has_head) {
+        drop_request(t); /* its answer goes on */
+    } else if (t->due_ms != 0 && now_ms >= t->due_ms) {
         fail_port_transfer(t, 504, "the web server in the sandbox does not answer");
     }
 }
@@ -349,7 +357,7 @@ void port_transfer_begin(struct ports_endpoint *e, struct web_exchange *x, const
     t->connection = e->source.connect(e->source.arg, &t->address,
                                       view_bytes(t->request.data, t->first), &connection_events, t);
     t->told = t->first;
-    wait_for_answer(t);
+    wait_for_program(t);
     if (t->told < t->request.len) {
         tell_later(t);
     } else {

@@ -16,7 +16,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
-#include "supervisor/web/ports/endpoint.h"
+#include "supervisor/web/ports/internal.h"
 #include "tests/lib/heap.h"
 #include "tests/unit/supervisor/web/lab.h"
 
@@ -40,7 +40,7 @@ struct world {
 
 /* ---- the way to sandboxes ---- */
 
-/* The sandboxes of a principal begin with his name. */
+/* The sandboxes of alice begin with her name; others are those of bob. */
 static int check(void *arg, const struct port_address *address, const char **ret_owner,
                  const char **ret_why)
 {
@@ -215,6 +215,56 @@ static void a_sandbox_has_places_left_for_tools(void **state)
     close(other);
 }
 
+/* Asks for room for a body, which does not come. The room is there when this has "100 ". */
+static int announce(struct world *w, const char *sandbox)
+{
+    return ask(w, "POST", sandbox, "Content-Length: 16777216\r\nExpect: 100-continue\r\n");
+}
+
+static void bodies_of_one_principal_leave_room_for_another(void **state)
+{
+    struct world *w = *state;
+    struct buf in;
+    buf_init(&in, 1 << 20);
+    int alice = announce(w, "alice1");
+    assert_true(lab_read_until(&w->lab, alice, &in, " 100 "));
+    expect_answer(w, announce(w, "alice2"), " 503 ");
+    int bob = announce(w, "bob1");
+    assert_true(lab_read_until(&w->lab, bob, &in, " 100 "));
+    expect_answer(w, announce(w, "carol1"), " 503 ");
+    buf_finish(&in);
+    close(alice);
+    close(bob);
+}
+
+/* Posts a body that the program does not read. */
+static int post_unread(struct world *w, struct program **ret)
+{
+    enum { BYTES = 1 << 20 };
+    char *body = alloc_array(1, BYTES);
+    int fd = ask(w, "POST", "alice1", "Content-Length: 1048576\r\n");
+    lab_send_bytes(&w->lab, fd, body, BYTES);
+    free(body);
+    *ret = next_program(w);
+    assert_int_equal(w->endpoint->body_bytes, BYTES);
+    return fd;
+}
+
+static void a_body_that_is_not_read_is_not_kept_as_long_as_the_answer(void **state)
+{
+    struct world *w = *state;
+    struct program *p;
+    int fd = post_unread(w, &p);
+    w->endpoint->wait_ms = 1; /* from the head of the answer on */
+    say(p, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nit goes ");
+    while (w->endpoint->body_bytes > 0) {
+        lab_turn(&w->lab, -1);
+    }
+    p->events->told(p->arg, PORT_TOLD, 0); /* what was on its way */
+    say(p, "on");
+    expect_answer(w, fd, "it goes on");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +272,10 @@ int main(void)
                                         close_world),
         cmocka_unit_test_setup_teardown(a_sandbox_has_places_left_for_tools, open_world,
                                         close_world),
+        cmocka_unit_test_setup_teardown(bodies_of_one_principal_leave_room_for_another, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(a_body_that_is_not_read_is_not_kept_as_long_as_the_answer,
+                                        open_world, close_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
