@@ -30,10 +30,24 @@ static void fail_silent(struct fleet_call *call, uint64_t passed_ms)
     call_fail_later(call, &err, call->heard_of ? HINT_SILENT : HINT_SILENT_UNHEARD);
 }
 
+/* For how long it has waited in vain. Other than calls of tools a connection may last, and during a
+ * pause it waits for nothing. */
+static uint64_t waited_ms(const struct fleet_call *call)
+{
+    uint64_t since_ms = call->entered_ms;
+    if (call->flow != NULL && call->paused && call->stop == STOP_NONE) {
+        return 0;
+    }
+    if (call->flow != NULL) {
+        since_ms = call->heard_ms > since_ms ? call->heard_ms : since_ms;
+        since_ms = call->resumed_ms > since_ms ? call->resumed_ms : since_ms;
+    }
+    return call_now_ms(call) - since_ms;
+}
+
 static void check_call(struct fleet_call *call)
 {
     struct sandbox *s = call->sandbox;
-    uint64_t now = call_now_ms(call);
     /* Measured by the replies: a sandbox that was stopped gets some time to end the operation when
      * it continues. */
     bool overdue = call->late_ms != 0 && call->heard_ms > call->late_ms + OVERDUE_MS;
@@ -41,12 +55,12 @@ static void check_call(struct fleet_call *call)
         return;
     }
     if (!call->is_execution && call_is_silent(call) && !sandbox_is_installer(s) &&
-        now - call->entered_ms >= fleet_host_patience_ms(s->host)) {
-        fail_silent(call, now - call->entered_ms);
+        waited_ms(call) >= fleet_host_patience_ms(s->host)) {
+        fail_silent(call, waited_ms(call));
         return;
     }
     if (call->stop != STOP_NONE && call->generation == s->generation) {
-        if (call->stop != STOP_KILL && now - call->stopped_ms >= TIME_INTERRUPT_MS) {
+        if (call->stop != STOP_KILL && call_now_ms(call) - call->stopped_ms >= TIME_INTERRUPT_MS) {
             call->stop = STOP_KILL;
             call_tell_stop(call, call->stop);
         }

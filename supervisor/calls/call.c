@@ -163,6 +163,7 @@ void call_flow(struct fleet_call *call, fleet_more_fn more)
 void call_pause(struct fleet_call *call, bool paused)
 {
     call->paused = paused;
+    call->resumed_ms = call_now_ms(call);
     call_ask(call);
 }
 

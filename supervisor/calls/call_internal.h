@@ -58,6 +58,7 @@ struct fleet_call {
     call_more_fn more;  /* may be NULL */
     fleet_more_fn flow; /* of a connection, else NULL */
     bool paused;
+    uint64_t resumed_ms; /* when its last pause ended; 0: there was none */
     void *arg;
     struct deferred_task task; /* the deferred answer: failed or cancelled */
     struct failure *failure;

@@ -89,6 +89,49 @@ static void a_pause_outlives_its_worker(void **state)
     assert_int_equal(letter(&f.told), 'o');
 }
 
+static void check_after(uint64_t ms)
+{
+    uint64_t now_ms = w.loop.time + ms;
+    w.loop.time = now_ms;
+    call_check_all(&w.s);
+    turn(); /* which makes the time the real one */
+    w.loop.time = now_ms;
+}
+
+static void an_old_connection_has_the_patience_of_a_new_one(void **state)
+{
+    (void)state;
+    struct flow f;
+    begin_flow(&f);
+    w.loop.time += 100000;
+    reply(OP_RUNNING, "one ");
+    lose_worker();
+    check_after(44999);
+    assert_int_equal(f.told.times, 0);
+    check_after(1);
+    assert_int_equal(f.told.rc, -ERR_ENGINE);
+    assert_non_null(strstr(f.told.err, "has not answered for 45 s"));
+}
+
+static void a_pause_is_no_silence(void **state)
+{
+    (void)state;
+    struct flow f;
+    begin_flow(&f);
+    f.pauses = true;
+    reply(OP_RUNNING, "one ");
+    w.state = SANDBOX_RECOVERING;
+    check_after(100000);
+    call_pause(f.call, false);
+    check_after(44999);
+    assert_int_equal(f.told.times, 0);
+    resume();
+    f.pauses = false;
+    assert_true(w.out && w.is_start);
+    reply(OP_DONE, "two");
+    assert_string_equal(f.said, "one two");
+}
+
 static void a_paused_call_that_is_cancelled_goes_on_to_its_end(void **state)
 {
     (void)state;
@@ -139,6 +182,8 @@ int main(void)
         TEST(all_that_is_said_is_handed_on_and_nothing_kept),
         TEST(nothing_is_asked_for_during_a_pause),
         TEST(a_pause_outlives_its_worker),
+        TEST(an_old_connection_has_the_patience_of_a_new_one),
+        TEST(a_pause_is_no_silence),
         TEST(a_paused_call_that_is_cancelled_goes_on_to_its_end),
         TEST(what_is_told_to_a_refused_connection_is_refused),
     };
