@@ -388,7 +388,9 @@ static void on_call_reply(void *arg, int rc, const struct msg *reply, const stru
     } else if (rc == -ERR_EXECUTION_NOT_FOUND && call->joined) {
         call_answer(call, rc, NULL, err, hint);
     } else {
-        log_warn("call refused: %s op=%s sandbox=%s gen=%" PRIu64, err->text, call->op,
+        /* whoever has an address of a port may open as many connections as he likes */
+        log_line(call->flow != NULL ? LOG_DEBUG : LOG_WARN,
+                 "call refused: %s op=%s sandbox=%s gen=%" PRIu64, err->text, call->op,
                  call->sandbox->id, call->sandbox->generation);
         call_tell_stop(call, STOP_KILL); /* it may be running all the same */
         call_answer(call, rc, NULL, err, hint);

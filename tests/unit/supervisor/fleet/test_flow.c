@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "supervisor/calls/input.h"
@@ -174,6 +175,24 @@ static void what_is_told_to_a_refused_connection_is_refused(void **state)
     assert_int_equal(f.told.rc, -ERR_SANDBOX_NOT_FOUND);
 }
 
+static void a_refused_connection_is_no_line_of_the_log(void **state)
+{
+    (void)state;
+    struct flow f;
+    FILE *log = tmpfile();
+    int stderr_fd = dup(STDERR_FILENO);
+    assert_true(log != NULL && dup2(fileno(log), STDERR_FILENO) >= 0);
+    log_set_level(LOG_INFO);
+    begin_flow(&f);
+    reply_error(ERR_BUSY);
+    log_set_level(LOG_ERROR);
+    assert_true(dup2(stderr_fd, STDERR_FILENO) >= 0);
+    close(stderr_fd);
+    assert_int_equal(f.told.rc, -ERR_BUSY);
+    assert_int_equal(lseek(fileno(log), 0, SEEK_END), 0);
+    fclose(log);
+}
+
 int main(void)
 {
     log_set_level(LOG_ERROR);
@@ -185,6 +204,7 @@ int main(void)
         TEST(an_old_connection_has_the_patience_of_a_new_one),
         TEST(a_pause_is_no_silence),
         TEST(a_paused_call_that_is_cancelled_goes_on_to_its_end),
+        TEST(a_refused_connection_is_no_line_of_the_log),
         TEST(what_is_told_to_a_refused_connection_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
