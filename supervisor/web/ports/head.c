@@ -225,13 +225,39 @@ void port_answer_finish(struct port_answer *a)
     a->type = a->location = NULL;
 }
 
-/* An address ends with its sandbox, so nobody but this browser may keep what is there. */
+static bool keeps_caches_out(const char *value)
+{
+    while (*value != '\0') {
+        value += strspn(value, ", \t");
+        size_t all = strcspn(value, ","), len = all;
+        while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t')) {
+            len--;
+        }
+        if ((len == 7 && strncasecmp(value, "private", len) == 0) ||
+            (len == 8 && strncasecmp(value, "no-store", len) == 0)) {
+            return true;
+        }
+        value += all;
+    }
+    return false;
+}
+
+char *port_head_caching(const char *value)
+{
+    if (value == NULL || strcasestr(value, "public") != NULL ||
+        strcasestr(value, "s-maxage") != NULL) {
+        return alloc_strdup("private, no-cache");
+    }
+    /* what is in quotes is no directive, and "private=…" is one for some headers alone */
+    bool is_private = strchr(value, '"') == NULL && keeps_caches_out(value);
+    return is_private ? alloc_strdup(value) : alloc_printf("private, %s", value);
+}
+
 static void set_caching(struct web_exchange *x, const struct http_head *head)
 {
     CLEANUP_FREE char *value = copy_value(head->fields, "Cache-Control");
-    bool is_private = value != NULL && strcasestr(value, "public") == NULL &&
-                      strcasestr(value, "s-maxage") == NULL;
-    web_set_header(x, "Cache-Control", is_private ? value : "private, no-cache");
+    CLEANUP_FREE char *ours = port_head_caching(value);
+    web_set_header(x, "Cache-Control", ours);
 }
 
 void port_head_pass_on(struct web_exchange *x, const struct http_head *head,

@@ -44,6 +44,10 @@ int port_head_answer(const struct http_head *head, const char *method,
                      struct err *err) WARN_UNUSED;
 void port_answer_finish(struct port_answer *a);
 
+/* The Cache-Control that the browser gets for that of an answer (NULL: it has none): an address
+ * ends with its sandbox, so nobody but this browser may keep what is there. The caller frees it. */
+char *port_head_caching(const char *value);
+
 /* Sets what of the answer's head the browser gets, but for its type. */
 void port_head_pass_on(struct web_exchange *x, const struct http_head *head,
                        const struct port_answer *answer);

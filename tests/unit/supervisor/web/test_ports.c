@@ -178,6 +178,31 @@ static void an_answer_with_two_meanings_is_refused(void **state)
     assert_true(read_answer("HTTP/1.1 101 x\r\n\r\n", "GET", &a) < 0);
 }
 
+static void nobody_but_the_browser_keeps_an_answer(void **state)
+{
+    static const struct {
+        const char *said, *shown;
+    } cases[] = {
+        {NULL, "private, no-cache"},
+        {"public, max-age=60", "private, no-cache"},
+        {"s-maxage=60", "private, no-cache"},
+        {"max-age=60", "private, max-age=60"},
+        {"max-age=31536000, immutable", "private, max-age=31536000, immutable"},
+        {"no-cache", "private, no-cache"},
+        {"no-store", "no-store"},
+        {" max-age=60 ,Private", " max-age=60 ,Private"},
+        {"private=\"ETag\", max-age=60", "private, private=\"ETag\", max-age=60"},
+        {"x=\"a, private, b\"", "private, x=\"a, private, b\""},
+        {"privately", "private, privately"},
+        {"max-age=60 private", "private, max-age=60 private"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *shown = port_head_caching(cases[i].said);
+        assert_string_equal(shown, cases[i].shown);
+        free(shown);
+    }
+}
+
 /* ---- bodies ---- */
 
 /* Feeds pieces of this size; returns the body, with "!" behind it if it is whole and "?" if it is
@@ -288,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_redirect_leads_below_its_address),
         cmocka_unit_test(an_answer_says_how_long_it_is),
         cmocka_unit_test(an_answer_with_two_meanings_is_refused),
+        cmocka_unit_test(nobody_but_the_browser_keeps_an_answer),
         cmocka_unit_test(a_body_ends_where_it_says),
         cmocka_unit_test(extensions_are_no_longer_than_the_data),
         cmocka_unit_test(a_malformed_chunk_is_seen),
