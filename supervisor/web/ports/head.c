@@ -12,7 +12,6 @@
  */
 #include "supervisor/web/ports/head.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -23,6 +22,7 @@
 
 #define METHODS           "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 #define PREFLIGHT_SECONDS "600"
+#define NAMES_MAX         2048 /* bytes of the list of headers that pages may send */
 
 /* What a program is told of a request; a star at the end is any rest. */
 static const char *const told[] = {
@@ -114,22 +114,47 @@ void port_head_protect(struct web_exchange *x)
     web_set_header(x, "X-Robots-Tag", "noindex");
 }
 
+static bool is_header_name(const char *text)
+{
+    return *text != '\0' && text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                              "0123456789-_")] == '\0';
+}
+
+/* What has a star in the table is allowed by the names that are asked for. */
+static void add_asked_names(struct buf *names, const char *asked)
+{
+    asked += strspn(asked, ", \t");
+    while (*asked != '\0') {
+        size_t len = strcspn(asked, ", \t");
+        CLEANUP_FREE char *name = alloc_viewdup(view_bytes(asked, len));
+        if (is_header_name(name) && is_told_of(name)) {
+            /* those that do not fit are not allowed */
+            err_ignore(buf_printf(names, NULL, ", %s", name));
+        }
+        asked += len;
+        asked += strspn(asked, ", \t");
+    }
+}
+
 bool port_head_preflight(struct web_exchange *x)
 {
     if (strcmp(web_method(x), "OPTIONS") != 0 ||
         web_header(x, "Access-Control-Request-Method") == NULL) {
         return false;
     }
-    char names[512] = "";
-    for (size_t i = 0, at = 0; i < sizeof(told) / sizeof(told[0]) && at < sizeof(names); i++) {
+    const char *asked = web_header(x, "Access-Control-Request-Headers");
+    CLEANUP_BUF struct buf names;
+    buf_init(&names, NAMES_MAX);
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
         if (strchr(told[i], '*') == NULL) {
-            at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", at > 0 ? ", " : "",
-                                   told[i]);
+            err_ignore(buf_printf(&names, NULL, "%s%s", names.len > 0 ? ", " : "", told[i]));
         }
     }
+    add_asked_names(&names, asked != NULL ? asked : "");
+    CLEANUP_FREE char *list = alloc_viewdup(view_bytes(names.data, names.len));
     port_head_protect(x);
     web_set_header(x, "Access-Control-Allow-Methods", METHODS);
-    web_set_header(x, "Access-Control-Allow-Headers", names);
+    web_set_header(x, "Access-Control-Allow-Headers", list);
     web_set_header(x, "Access-Control-Max-Age", PREFLIGHT_SECONDS);
     web_respond(x, 204, NULL, view_of(""));
     return true;

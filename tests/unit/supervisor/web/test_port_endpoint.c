@@ -265,6 +265,23 @@ static void a_body_that_is_not_read_is_not_kept_as_long_as_the_answer(void **sta
     expect_answer(w, fd, "it goes on");
 }
 
+/* ---- what pages may send ---- */
+
+static void a_page_may_send_what_a_star_allows(void **state)
+{
+    struct world *w = *state;
+    struct buf in;
+    buf_init(&in, 1 << 20);
+    int fd = ask(w, "OPTIONS", "alice1",
+                 "Access-Control-Request-Method: POST\r\n"
+                 "Access-Control-Request-Headers: hx-request,, x-own ,hx-a:b,HX-Current-URL\r\n");
+    assert_true(lab_read_until(&w->lab, fd, &in, "\r\n\r\n"));
+    assert_true(lab_has(&in, "Access-Control-Allow-Headers: Accept, "));
+    assert_true(lab_has(&in, ", X-XSRF-TOKEN, hx-request, HX-Current-URL\r\n"));
+    buf_finish(&in);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +293,8 @@ int main(void)
                                         close_world),
         cmocka_unit_test_setup_teardown(a_body_that_is_not_read_is_not_kept_as_long_as_the_answer,
                                         open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_page_may_send_what_a_star_allows, open_world,
+                                        close_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
