@@ -201,6 +201,19 @@ void web_connection_kill(struct web_connection *c)
     }
 }
 
+void web_connection_reset(struct web_connection *c)
+{
+    static const struct linger none = {.l_onoff = 1};
+    static const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    if (!c->killed) {
+        /* Linux sends a reset for the latter, before shutdown() could send an end; elsewhere it
+         * comes when the socket is closed. Behind a unix socket there is nothing like it. */
+        err_ignore(setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)));
+        err_ignore(connect(c->fd, &nowhere, sizeof(nowhere)));
+        web_connection_kill(c);
+    }
+}
+
 void web_connection_suspend(struct web_connection *c)
 {
     if (!c->suspended) {

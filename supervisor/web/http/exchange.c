@@ -351,12 +351,22 @@ static struct web_exchange *first_to_go(const struct web_listener *l)
                : any;
 }
 
+/* The answer is not whole, and must not look so. */
+static void break_off_response(struct web_exchange *x)
+{
+    web_reply_drop(x);
+    if (x->request.is_old && x->response.size == MHD_SIZE_UNKNOWN) {
+        web_connection_reset(x->connection);
+    } else {
+        web_connection_kill(x->connection);
+    }
+}
+
 static void cut_connection(struct web_exchange *x)
 {
     log_warn("http: the response to %s is cut: it has %zu of %zu bytes that wait for clients",
              x->request.peer, x->response.output_bytes, x->listener->output_bytes);
-    web_reply_drop(x);
-    web_connection_kill(x->connection);
+    break_off_response(x);
 }
 
 /* Cuts responses until `len` bytes fit. False if x itself had to be cut. */
@@ -499,9 +509,10 @@ void web_stream_cut(struct web_exchange *x)
     if (web_exchange_is_over(x)) {
         return;
     }
-    web_reply_drop(x);
     if (x->connection != NULL) {
-        web_connection_kill(x->connection);
+        break_off_response(x);
+    } else {
+        web_reply_drop(x);
     }
     web_stream_end(x);
 }

@@ -89,6 +89,8 @@ void web_connection_drop_unstarted(struct web_listener *l);
 void web_connection_notify(void *arg, struct MHD_Connection *mhd, void **context,
                            enum MHD_ConnectionNotificationCode what);
 void web_connection_kill(struct web_connection *c);
+/* The same, and the client does not see the end of an answer in it. */
+void web_connection_reset(struct web_connection *c);
 void web_connection_suspend(struct web_connection *c);
 void web_connection_resume(struct web_connection *c);
 /* Tells the exchange when the client disconnects; stopped when the exchange is over. */
@@ -217,6 +219,7 @@ struct web_exchange {
         size_t header_count, query_count;
         char peer[WEB_PEER_SIZE];
         bool bad_uri;
+        bool is_old; /* HTTP/1.0: an answer of unknown length ends with the connection */
         struct buf body;
         uint64_t body_seen; /* includes bytes that were dropped */
     } request;

@@ -275,12 +275,13 @@ enum MHD_Result web_request_part(void *arg, struct MHD_Connection *mhd, const ch
                                  const char *method, const char *version, const char *data,
                                  size_t *len, void **context)
 {
-    (void)arg, (void)version;
+    (void)arg;
     struct web_exchange *x = *context;
     if (x == NULL || x->connection->killed) {
         return MHD_NO;
     }
     if (x->request.head == NULL) {
+        x->request.is_old = strcmp(version, "HTTP/1.1") != 0;
         return head_here(x, mhd, url, method);
     }
     if (*len > 0) {

@@ -2,6 +2,7 @@
  * The endpoint of ports, with a real listener and real clients; the test speaks for the programs in
  * the sandboxes.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -265,6 +267,39 @@ static void a_body_that_is_not_read_is_not_kept_as_long_as_the_answer(void **sta
     expect_answer(w, fd, "it goes on");
 }
 
+/* ---- the end ---- */
+
+/* What a client of HTTP/1.0 sees behind the first half of an answer without length: 0, or the error
+ * of its connection. */
+static int end_of_old_answer(struct world *w, enum port_end how)
+{
+    struct buf in;
+    char byte;
+    ssize_t n;
+    buf_init(&in, 1 << 20);
+    int fd = lab_connect(&w->lab);
+    lab_send(&w->lab, fd, "GET /ports/alice1/8000/1790000000/" SIGNATURE "/ HTTP/1.0\r\n\r\n");
+    struct program *p = next_program(w);
+    say(p, "HTTP/1.1 200 OK\r\n\r\nhalf");
+    assert_true(lab_read_until(&w->lab, fd, &in, "\r\n\r\nhalf"));
+    end_program(p, how);
+    while ((n = recv(fd, &byte, 1, 0)) < 0 && errno == EAGAIN) {
+        lab_turn(&w->lab, fd);
+    }
+    int error = n < 0 ? errno : 0;
+    buf_finish(&in);
+    close(fd);
+    return error;
+}
+
+static void an_answer_that_breaks_off_never_looks_whole(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(end_of_old_answer(w, PORT_END_WELL), 0);
+    assert_int_equal(end_of_old_answer(w, PORT_END_BROKEN), ECONNRESET);
+    assert_int_equal(end_of_old_answer(w, PORT_END_WELL), 0);
+}
+
 /* ---- what pages may send ---- */
 
 static void a_page_may_send_what_a_star_allows(void **state)
@@ -293,6 +328,8 @@ int main(void)
                                         close_world),
         cmocka_unit_test_setup_teardown(a_body_that_is_not_read_is_not_kept_as_long_as_the_answer,
                                         open_world, close_world),
+        cmocka_unit_test_setup_teardown(an_answer_that_breaks_off_never_looks_whole, open_world,
+                                        close_world),
         cmocka_unit_test_setup_teardown(a_page_may_send_what_a_star_allows, open_world,
                                         close_world),
     };
