@@ -1,6 +1,7 @@
 /*
  * A request is judged when its head is here, before a byte of its body is read: its address, how
- * many are open, and whether there is room for the body. A body has to announce its length, so that
+ * many are open, and whether there is room for the body; what may have changed while the body came
+ * is looked at again. A body has to announce its length, so that
  * the room can be set aside; that room is a part of what all requests have, so calls of tools get
  * through however many uploads are under way.
  *
@@ -253,7 +254,7 @@ void ports_endpoint_handle(struct ports_endpoint *e, struct web_exchange *x)
 {
     struct room *room = web_note(x);
     struct port_address address;
-    const char *why = NULL;
+    const char *why = NULL, *owner = NULL;
     if (room == NULL || !port_address_parse(web_target(x), &address)) {
         ports_refuse(x, 404, "this is no address of a port of a sandbox"); /* it is not admitted */
         return;
@@ -264,9 +265,13 @@ void ports_endpoint_handle(struct ports_endpoint *e, struct web_exchange *x)
         ports_refuse(x, 308, "a page's links need the slash at the end");
         return;
     }
-    int status = check_port_room(e, room->owner, address.sandbox, 0,
-                                 &why); /* others have come while the body came */
+    /* while the body came the address may have expired, and others have come */
+    int status = e->source.check(e->source.arg, &address, &owner, &why);
+    if (status == 0) {
+        status = check_port_room(e, room->owner, address.sandbox, 0, &why);
+    }
     if (status != 0) {
+        metrics_count(METRIC_REJECTED, METRIC_REASON_PORTS);
         ports_refuse(x, status, why);
         return;
     }

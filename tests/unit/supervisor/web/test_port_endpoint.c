@@ -38,6 +38,7 @@ struct world {
     struct ports_endpoint *endpoint;
     struct program programs[PROGRAM_MAX];
     size_t begun, taken;
+    int refused; /* the status of each address; 0: it is good */
 };
 
 /* ---- the way to sandboxes ---- */
@@ -46,9 +47,10 @@ struct world {
 static int check(void *arg, const struct port_address *address, const char **ret_owner,
                  const char **ret_why)
 {
-    (void)arg, (void)ret_why;
+    struct world *w = arg;
+    *ret_why = "it is refused";
     *ret_owner = strncmp(address->sandbox, "alice", 5) == 0 ? "alice" : "bob";
-    return 0;
+    return w->refused;
 }
 
 static void *connect_program(void *arg, const struct port_address *address, struct view first,
@@ -267,6 +269,25 @@ static void a_body_that_is_not_read_is_not_kept_as_long_as_the_answer(void **sta
     expect_answer(w, fd, "it goes on");
 }
 
+/* ---- what may change ---- */
+
+static void an_address_that_expires_before_the_body_is_here_is_refused(void **state)
+{
+    struct world *w = *state;
+    struct buf in;
+    buf_init(&in, 1 << 20);
+    int fd = ask(w, "POST", "alice1", "Content-Length: 4\r\nExpect: 100-continue\r\n");
+    assert_true(lab_read_until(&w->lab, fd, &in, " 100 "));
+    w->refused = 410;
+    lab_send(&w->lab, fd, "body");
+    assert_true(lab_read_until(&w->lab, fd, &in, " 410 "));
+    assert_int_equal(w->begun, 0);
+    assert_true(lab_read_until(&w->lab, fd, &in, "it is refused"));
+    assert_int_equal(w->endpoint->body_bytes, 0);
+    buf_finish(&in);
+    close(fd);
+}
+
 /* ---- the end ---- */
 
 /* What a client of HTTP/1.0 sees behind the first half of an answer without length: 0, or the error
@@ -327,6 +348,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(bodies_of_one_principal_leave_room_for_another, open_world,
                                         close_world),
         cmocka_unit_test_setup_teardown(a_body_that_is_not_read_is_not_kept_as_long_as_the_answer,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(an_address_that_expires_before_the_body_is_here_is_refused,
                                         open_world, close_world),
         cmocka_unit_test_setup_teardown(an_answer_that_breaks_off_never_looks_whole, open_world,
                                         close_world),
