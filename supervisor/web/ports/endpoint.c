@@ -94,13 +94,7 @@ void ports_endpoint_close(struct ports_endpoint *e)
     }
     for (struct port_transfer *t = LIST_FIRST(&e->transfers); t != NULL; t = next) {
         next = LIST_NEXT(t, node);
-        if (t->x != NULL) {
-            web_stream_cut(t->x);
-            t->x = NULL;
-        }
-        if (t->connection == NULL) {
-            port_transfer_destroy(t);
-        }
+        port_transfer_cut(t);
     }
     uv_close((uv_handle_t *)&e->timer, NULL);
 }

@@ -33,7 +33,8 @@ struct port_transfer {
     struct port_body body;
     bool paused;
 
-    /* by then the answer has begun, or more of the request was read; 0: nothing waits for that */
+    /* by then the answer has begun, or more of the request was read, or, after the answer, the
+     * program has closed; 0: nothing waits for that */
     uint64_t due_ms;
     uint64_t again_ms; /* when more is told; 0: nothing waits for that */
     uint64_t pause_ms; /* between two attempts */
@@ -63,6 +64,9 @@ void port_transfer_begin(struct ports_endpoint *e, struct web_exchange *x, const
 
 /* Does what is due. */
 void port_transfer_tick(struct port_transfer *t, uint64_t now_ms);
+
+/* The endpoint closes: nothing more is passed on. Frees it if its connection has ended. */
+void port_transfer_cut(struct port_transfer *t);
 
 /* Frees it, whatever it does. */
 void port_transfer_destroy(struct port_transfer *t);

@@ -5,7 +5,7 @@
  *
  * A program may answer before it has been told everything, and close (a refusal of an upload). What
  * is left is not told then, and the answer goes on. The other way round the body is told to its end
- * although the answer has begun, as long as the program goes on reading.
+ * although the answer has begun, or is whole and no error, as long as the program goes on reading.
  *
  * The exchange and the connection end in any order. Whichever is left is ended, and the transfer is
  * freed with the last of both.
@@ -36,9 +36,6 @@ static void drop_request(struct port_transfer *t)
     t->endpoint->body_bytes -= t->reserved;
     t->reserved = 0;
     t->again_ms = 0;
-    if (t->has_head) {
-        t->due_ms = 0;
-    }
 }
 
 void port_transfer_destroy(struct port_transfer *t)
@@ -68,6 +65,19 @@ static void leave_exchange(struct port_transfer *t)
     }
 }
 
+void port_transfer_cut(struct port_transfer *t)
+{
+    if (t->x != NULL) {
+        web_stream_cut(t->x);
+    }
+    t->x = NULL;
+    t->due_ms = 0;
+    drop_request(t);
+    if (t->connection == NULL) {
+        port_transfer_destroy(t);
+    }
+}
+
 static void on_browser_gone(void *arg)
 {
     leave_exchange(arg);
@@ -86,21 +96,32 @@ static void fail_port_transfer(struct port_transfer *t, int status, const char *
     leave_exchange(t);
 }
 
-static void end_answer(struct port_transfer *t)
-{
-    web_stream_end(t->x);
-    leave_exchange(t);
-}
-
-/* ---- the request ---------------------------------------------------------------------------- */
-
-/* For the beginning of its answer, and for it to read on. */
+/* For the beginning of its answer, for it to read on, or, when it has answered, for its end. */
 static void wait_for_program(struct port_transfer *t)
 {
-    bool waits = !t->has_head || t->request.len > 0;
+    bool waits = !t->has_head || t->request.len > 0 || t->x == NULL;
     t->due_ms = waits ? uv_now(t->endpoint->loop) + t->endpoint->wait_ms : 0;
     ports_wake_at(t->endpoint, t->due_ms);
 }
+
+/* The answer is whole. A program that has not refused the request may still be reading it. */
+static void leave_answered(struct port_transfer *t)
+{
+    if (t->request.len == 0 || t->connection == NULL || t->answer.status >= 400) {
+        leave_exchange(t);
+    } else {
+        t->x = NULL;
+        wait_for_program(t);
+    }
+}
+
+static void end_answer(struct port_transfer *t)
+{
+    web_stream_end(t->x);
+    leave_answered(t);
+}
+
+/* ---- the request ---------------------------------------------------------------------------- */
 
 static void tell_more(struct port_transfer *t)
 {
@@ -130,8 +151,9 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
     if (t->request.len == 0) {
         return; /* it was given up meanwhile */
     }
-    if (what == PORT_TOLD_NEVER || t->x == NULL) {
+    if (what == PORT_TOLD_NEVER) {
         drop_request(t);
+        wait_for_program(t);
         return;
     }
     if (what == PORT_TOLD_LATER) {
@@ -139,10 +161,14 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
         return;
     }
     t->told += bytes;
-    wait_for_program(t);
     if (t->told == t->request.len) {
         drop_request(t);
-    } else if (unread > UNREAD_MAX) {
+    }
+    wait_for_program(t);
+    if (t->request.len == 0) {
+        return;
+    }
+    if (unread > UNREAD_MAX) {
         tell_later(t);
     } else {
         t->pause_ms = 0;
@@ -209,7 +235,7 @@ static void begin_answer(struct port_transfer *t, const struct http_head *head)
     port_head_pass_on(t->x, head, a);
     if (!a->has_body && (a->status == 204 || a->status == 205)) {
         web_respond(t->x, a->status, NULL, view_of(""));
-        leave_exchange(t);
+        leave_answered(t);
         return;
     }
     if (a->framing.has_length) {
@@ -315,9 +341,15 @@ void port_transfer_tick(struct port_transfer *t, uint64_t now_ms)
         t->again_ms = 0;
         tell_more(t);
     }
-    if (t->due_ms != 0 && now_ms >= t->due_ms && t->has_head) {
+    if (t->due_ms == 0 || now_ms < t->due_ms) {
+        return;
+    }
+    if (t->x == NULL) {
+        leave_exchange(t);
+    } else if (t->has_head) {
         drop_request(t); /* its answer goes on */
-    } else if (t->due_ms != 0 && now_ms >= t->due_ms) {
+        t->due_ms = 0;
+    } else {
         fail_port_transfer(t, 504, "the web server in the sandbox does not answer");
     }
 }
@@ -357,11 +389,11 @@ void port_transfer_begin(struct ports_endpoint *e, struct web_exchange *x, const
     t->connection = e->source.connect(e->source.arg, &t->address,
                                       view_bytes(t->request.data, t->first), &connection_events, t);
     t->told = t->first;
-    wait_for_program(t);
     if (t->told < t->request.len) {
         tell_later(t);
     } else {
         drop_request(t);
     }
+    wait_for_program(t);
     web_on_gone(x, on_browser_gone, t);
 }

@@ -30,6 +30,8 @@ struct program {
     const struct port_events *events;
     void *arg;
     size_t heard; /* bytes of the request */
+    size_t told;  /* of them in the piece that waits for told(); 0: none */
+    size_t stopped;
     bool over;
 };
 
@@ -66,7 +68,9 @@ static void *connect_program(void *arg, const struct port_address *address, stru
 
 static void tell_program(void *connection, uint64_t at, struct view bytes)
 {
-    (void)connection, (void)at, (void)bytes; /* it does not read */
+    struct program *p = connection;
+    (void)at;
+    p->told = bytes.len; /* it does not read this until the test says so */
 }
 
 static void pause_program(void *connection, bool paused)
@@ -76,7 +80,7 @@ static void pause_program(void *connection, bool paused)
 
 static void stop_program(void *connection)
 {
-    (void)connection; /* teardown, or the test, says that it has ended */
+    ((struct program *)connection)->stopped++; /* teardown, or the test, says that it has ended */
 }
 
 static void say(struct program *p, const char *text)
@@ -269,6 +273,47 @@ static void a_body_that_is_not_read_is_not_kept_as_long_as_the_answer(void **sta
     expect_answer(w, fd, "it goes on");
 }
 
+static void read_on(struct program *p)
+{
+    p->heard += p->told;
+    p->told = 0;
+    p->events->told(p->arg, PORT_TOLD, 0);
+}
+
+static void a_program_that_has_answered_reads_its_request_to_the_end(void **state)
+{
+    struct world *w = *state;
+    struct program *p;
+    int fd = post_unread(w, &p);
+    say(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    expect_answer(w, fd, "\r\n\r\nok");
+    while (w->endpoint->body_bytes > 0) {
+        lab_until_count(&w->lab, &p->told, 1);
+        read_on(p);
+    }
+    assert_true(p->heard > 1 << 20);
+    assert_int_equal(p->stopped, 0);
+    end_program(p, PORT_END_WELL);
+    assert_int_equal(ports_endpoint_open_requests(w->endpoint), 0);
+}
+
+static void a_program_that_reads_no_more_when_it_has_answered_is_left(void **state)
+{
+    struct world *w = *state;
+    struct program *p;
+    int fd = post_unread(w, &p);
+    say(p, "HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno");
+    assert_int_equal(p->stopped, 1); /* at once: it has refused it */
+    assert_int_equal(w->endpoint->body_bytes, 0);
+    expect_answer(w, fd, "\r\n\r\nno");
+    fd = post_unread(w, &p);
+    w->endpoint->wait_ms = 1;
+    say(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    expect_answer(w, fd, "\r\n\r\nok");
+    lab_until_count(&w->lab, &p->stopped, 1);
+    assert_int_equal(w->endpoint->body_bytes, 0);
+}
+
 /* ---- what may change ---- */
 
 static void an_address_that_expires_before_the_body_is_here_is_refused(void **state)
@@ -348,6 +393,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(bodies_of_one_principal_leave_room_for_another, open_world,
                                         close_world),
         cmocka_unit_test_setup_teardown(a_body_that_is_not_read_is_not_kept_as_long_as_the_answer,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_program_that_has_answered_reads_its_request_to_the_end,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_program_that_reads_no_more_when_it_has_answered_is_left,
                                         open_world, close_world),
         cmocka_unit_test_setup_teardown(an_address_that_expires_before_the_body_is_here_is_refused,
                                         open_world, close_world),
