@@ -1,7 +1,8 @@
 /*
  * Answers of web servers in sandboxes, as they are passed on to browsers. The first byte is a
  * method; then come head and body. What is accepted has one length, no parts with heads of their
- * own, and leads nowhere else; and its body is the same however it is cut into pieces.
+ * own, and leads nowhere else; and its body is the same however it is cut into pieces. Two of its
+ * headers are read as what is said of caching, and as what a page asks to send.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,26 @@ static void check_body(struct view body, const struct port_answer *a)
     buf_finish(&whole.out);
 }
 
+static void check_caching(const char *said)
+{
+    char *shown = port_head_caching(said);
+    FUZZ_REQUIRE(strncmp(shown, "private, ", 9) == 0 || strcmp(shown, said) == 0);
+    FUZZ_REQUIRE(strcasestr(shown, "private") != NULL || strcasestr(shown, "no-store") != NULL);
+    FUZZ_REQUIRE(strcasestr(shown, "public") == NULL);
+    free(shown);
+}
+
+static void check_allowed(const char *asked)
+{
+    char *none = port_head_allowed(NULL), *some = port_head_allowed(asked);
+    size_t len = strlen(none);
+    FUZZ_REQUIRE(strncmp(some, none, len) == 0 && strlen(some) <= PORT_NAMES_MAX);
+    FUZZ_REQUIRE(some[len] == '\0' || strncmp(some + len, ", ", 2) == 0);
+    FUZZ_REQUIRE(strpbrk(some, "\r\n\t\":;") == NULL);
+    free(none);
+    free(some);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const methods[] = {"GET", "HEAD", "POST"};
@@ -70,6 +91,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (http_head_parse(text, &head, &err) != 1) {
         return 0;
     }
+    char *caching = alloc_viewdup(http_head_value(head.fields, "Cache-Control"));
+    char *asked = alloc_viewdup(http_head_value(head.fields, "Access-Control-Request-Headers"));
+    check_caching(caching);
+    check_allowed(asked);
+    free(caching);
+    free(asked);
     if (port_head_answer(&head, method, &address, &answer, &err) < 0) {
         FUZZ_REQUIRE(err.code == ERR_PROTOCOL);
         return 0;

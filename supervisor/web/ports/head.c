@@ -18,11 +18,11 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/text.h"
 #include "supervisor/web/http/exchange.h"
 
 #define METHODS           "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 #define PREFLIGHT_SECONDS "600"
-#define NAMES_MAX         2048 /* bytes of the list of headers that pages may send */
 
 /* What a program is told of a request; a star at the end is any rest. */
 static const char *const told[] = {
@@ -127,13 +127,26 @@ static void add_asked_names(struct buf *names, const char *asked)
     while (*asked != '\0') {
         size_t len = strcspn(asked, ", \t");
         CLEANUP_FREE char *name = alloc_viewdup(view_bytes(asked, len));
-        if (is_header_name(name) && is_told_of(name)) {
-            /* those that do not fit are not allowed */
-            err_ignore(buf_printf(names, NULL, ", %s", name));
+        bool fits = len <= PORT_NAMES_MAX && names->len + 2 + len <= PORT_NAMES_MAX;
+        if (fits && is_header_name(name) && is_told_of(name)) {
+            text_printf(names, ", %s", name);
         }
         asked += len;
         asked += strspn(asked, ", \t");
     }
+}
+
+char *port_head_allowed(const char *asked)
+{
+    CLEANUP_BUF struct buf names;
+    buf_init(&names, PORT_NAMES_MAX + 1);
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+        if (strchr(told[i], '*') == NULL) {
+            text_printf(&names, "%s%s", names.len > 0 ? ", " : "", told[i]);
+        }
+    }
+    add_asked_names(&names, asked != NULL ? asked : "");
+    return alloc_strdup(text_cstr(&names));
 }
 
 bool port_head_preflight(struct web_exchange *x)
@@ -142,16 +155,7 @@ bool port_head_preflight(struct web_exchange *x)
         web_header(x, "Access-Control-Request-Method") == NULL) {
         return false;
     }
-    const char *asked = web_header(x, "Access-Control-Request-Headers");
-    CLEANUP_BUF struct buf names;
-    buf_init(&names, NAMES_MAX);
-    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-        if (strchr(told[i], '*') == NULL) {
-            err_ignore(buf_printf(&names, NULL, "%s%s", names.len > 0 ? ", " : "", told[i]));
-        }
-    }
-    add_asked_names(&names, asked != NULL ? asked : "");
-    CLEANUP_FREE char *list = alloc_viewdup(view_bytes(names.data, names.len));
+    CLEANUP_FREE char *list = port_head_allowed(web_header(x, "Access-Control-Request-Headers"));
     port_head_protect(x);
     web_set_header(x, "Access-Control-Allow-Methods", METHODS);
     web_set_header(x, "Access-Control-Allow-Headers", list);

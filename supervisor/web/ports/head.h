@@ -25,6 +25,12 @@ int port_head_request(struct buf *out, const struct web_exchange *x,
 /* Sets the headers that every response of ours below such an address has. */
 void port_head_protect(struct web_exchange *x);
 
+#define PORT_NAMES_MAX 2048 /* bytes of the list below */
+
+/* The headers that a page may send, where `asked` is the list of those that it wants to (NULL:
+ * there is none). The caller frees it. */
+char *port_head_allowed(const char *asked);
+
 /* Answers what a browser asks before a request of a page (CORS). False: it is no such question. */
 bool port_head_preflight(struct web_exchange *x);
 
