@@ -166,6 +166,9 @@ def refusals():
 def bad_paths():
     for path in ("../../up", "a/../../../up", "/../etc/passwd", "/workspace/../../etc/passwd", "bell\x07", "line\nbreak", "x" * 5000, ""):
         for tool, more in (("read_file", {}), ("write_file", {"content": "x"}), ("list_files", {})):
+            if path == "" and tool == "list_files":  # it may be left out, so an empty one has been
+                equal(call(tool, path=path)["path"], call(tool)["path"])
+                continue
             code = failing(tool, path=path, **more)["code"]
             assert code in ("path_invalid", "invalid_argument"), f"{tool} {path!r}: {code}"
 
