@@ -312,7 +312,8 @@ static void what_was_never_finished_is_swept_and_not_taken_over(void **state)
              "#!/bin/sh\n[ $1 = limit ] && { touch '%s/runtime/begun'; exec sleep 1; }\nexit 1\n",
              lab->dir);
     tree_file(&s->tree, "/agent", text);
-    tree_file(&s->tree, "/first", "while :; do sleep 0.1; done\n");
+    /* one process all the time: a shell that forks would be seen twice for a moment */
+    tree_file(&s->tree, "/first", "exec tail -f \"$0\" > /dev/null\n");
     lab->spec.agent_path = tree_agent(&s->tree);
     snprintf(text, sizeof(text),
              "[ $cmd = run ] && { mkdir -p $root/$id; sh '%s' >&- 2>&- & echo $! > $pid_file; }\n"
