@@ -1,15 +1,21 @@
 /*
  * What comes: `logs` and `events`.
  *
- * The output of an execution goes to our stdout and stderr as its own did. `logs` of a sandbox has
- * the executions that are kept, oldest first; with -f it goes on with each that begins, one after
- * the other, till the sandbox is closed. It learns of them by events, from the number on that was
- * the latest before it listed the others, so that none is missed between.
+ * The output of an execution goes to our stdout and stderr as its own did, in pieces that a pipe
+ * with any room takes whole: a reader who does not read is waited for in front of a write, where a
+ * signal is seen. Behind one, what cannot be written at once is dropped.
+ *
+ * `logs` of a sandbox has the executions that are kept, oldest first; with -f it goes on with each
+ * that begins, one after the other, till the sandbox is closed. It learns of them by events, from
+ * the number on that was the latest before it listed the others, so that none is missed between.
  */
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/alloc.h"
 #include "common/base64.h"
@@ -31,22 +37,49 @@ struct printing {
     struct err cut; /* why the output of an execution ended before it; code 0: it did not */
 };
 
+/* Waits till something can be written; false: it is not waited for any more. */
+static bool wait_for_reader(int fd)
+{
+    struct pollfd either[] = {{.fd = fd, .events = POLLOUT},
+                              {.fd = interrupts_fd(), .events = POLLIN}};
+    int ready;
+    do {
+        ready = poll(either, 2, interrupts_came() ? 0 : -1);
+    } while (ready < 0 && errno == EINTR);
+    return ready > 0 && either[0].revents != 0;
+}
+
+bool print_bytes(int fd, struct view bytes)
+{
+    while (bytes.len > 0 && wait_for_reader(fd)) {
+        ssize_t n = write(fd, bytes.data, bytes.len < PIPE_BUF ? bytes.len : PIPE_BUF);
+        if (n < 0 && errno != EINTR && errno != EAGAIN) {
+            return errno != EPIPE;
+        }
+        size_t written = n > 0 ? (size_t)n : 0;
+        bytes = view_bytes(bytes.data + written, bytes.len - written);
+    }
+    return true;
+}
+
 bool print_output(const cJSON *line)
 {
-    FILE *out = strcmp(member_text(line, "stream"), "stderr") == 0 ? stderr : stdout;
+    int fd = strcmp(member_text(line, "stream"), "stderr") == 0 ? STDERR_FILENO : STDOUT_FILENO;
     const char *text = json_get_str(line, "text"), *base64 = json_get_str(line, "base64");
     CLEANUP_BUF struct buf bytes;
     buf_init(&bytes, PIECE_MAX_BYTES);
-    errno = 0;
     if (text != NULL) {
-        fputs(text, out);
-    } else if (base64 != NULL && base64_decode(&bytes, view_of(base64), NULL) == 0) {
-        fwrite(bytes.data, 1, bytes.len, out);
-    } else if (json_get(line, "missed") != NULL) {
-        fprintf(stderr, "[%.0f bytes are not kept]\n", member_number(line, "missed"));
+        return print_bytes(fd, view_of(text));
     }
-    fflush(out);
-    return !ferror(out) || errno != EPIPE;
+    if (base64 != NULL && base64_decode(&bytes, view_of(base64), NULL) == 0) {
+        return print_bytes(fd, view_bytes(bytes.data, bytes.len));
+    }
+    if (json_get(line, "missed") != NULL) {
+        CLEANUP_FREE char *missed =
+            alloc_printf("[%.0f bytes are not kept]\n", member_number(line, "missed"));
+        (void)print_bytes(STDERR_FILENO, view_of(missed));
+    }
+    return true;
 }
 
 int check_output_end(const cJSON *end, struct err *err)

@@ -254,6 +254,10 @@ void interrupts_end(void);
 
 /* ---- follow.c ---- */
 
+/* Writes all to our stdout or stderr. Waits for the reader till a signal is kept that would end us
+ * (interrupts.c), and drops then what is not taken at once. False: nobody reads it any more. */
+bool print_bytes(int fd, struct view bytes);
+
 /* Prints the output that a line of a log has; false: nobody reads ours any more. */
 bool print_output(const cJSON *line);
 

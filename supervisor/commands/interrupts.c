@@ -1,8 +1,8 @@
 /*
  * Signals that would end us, while something runs that is to be stopped first and a terminal that
- * is to be given back. A handler writes into a pipe, which loops and waits look at; it does not
- * restart what it interrupts, so that a write to a reader who does not read ends, too. In the end
- * we die by the signal, so that whoever waits for us, such as a shell, knows why we have ended.
+ * is to be given back. A handler writes into a pipe, which loops and waits look at, also
+ * that for a reader who does not read (follow.c); it does not restart what it interrupts. In the
+ * end we die by the signal, so that whoever waits for us, such as a shell, knows why we have ended.
  *
  * One that was ignored when we began stays so, as nohup wants it. SIGPIPE is ignored: a write that
  * fails says the same (interrupts_note()), and the pipe to a server has errors of its own.

@@ -399,8 +399,9 @@ static int status_of_end(const cJSON *end)
     const char *traceback = json_get_str(error, "traceback");
     int exit_code = (int)member_number(end, "exit_code");
     if (traceback != NULL) {
-        fprintf(stderr, "%s%s", traceback,
-                traceback[0] != '\0' && traceback[strlen(traceback) - 1] == '\n' ? "" : "\n");
+        bool is_line = traceback[0] != '\0' && traceback[strlen(traceback) - 1] == '\n';
+        (void)print_bytes(STDERR_FILENO, view_of(traceback));
+        (void)print_bytes(STDERR_FILENO, view_of(is_line ? "" : "\n"));
     }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         if (strcmp(status, others[i].status) == 0) {

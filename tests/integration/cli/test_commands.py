@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -306,6 +307,22 @@ def unread():
         process.stderr.close()
     equal([status for _, status in executions() if status in ("running", "queued")], [])
     equal(text("ps", "-q").split(), [shared()[2]], "the sandbox of run is closed")
+
+
+@suite.case("one signal ends run and exec also while nobody takes what they print, and stops what they have begun")
+def not_taken():
+    for words in (("exec", "box", "yes"), ("exec", "box", "sh", "-c", "exec yes >&2"), ("run", "-l", "bash")):
+        reader, writer = os.pipe()
+        process = subprocess.Popen([PROGRAM, "--runtime-dir", shared()[0].runtime_dir, *words], env=PLAIN, stdin=subprocess.PIPE, stdout=writer, stderr=writer)
+        process.stdin.write(b"exec yes")
+        process.stdin.close()
+        poll("a pipe that is full", lambda end=writer: select.select([], [end], [], 0)[1] == [])
+        process.send_signal(signal.SIGTERM)
+        equal(process.wait(120), -signal.SIGTERM)
+        os.close(reader)
+        os.close(writer)
+    poll("the end of all that they have begun", lambda: {status for _, status in executions()}.isdisjoint({"running", "queued"}))
+    poll("the end of the sandbox of run", lambda: text("ps", "-q").split() == [shared()[2]])
 
 
 class Terminal:
