@@ -1,6 +1,9 @@
 /*
  * One pass that knows strings and depth, and looks at the members of the outermost object only. It
  * does not check the syntax of the rest: whoever has an answer with this id has sent such a text.
+ *
+ * Keys are compared as they are written. One with escapes is not known, so the id of such a request
+ * is not found; nobody writes that.
  */
 #include "supervisor/mcp/wire/raw_id.h"
 
@@ -45,13 +48,20 @@ static void end_id_value(struct raw_id *r)
     r->reading = false;
 }
 
+static bool key_is(const struct raw_id *r, const char *key)
+{
+    return r->key_len == strlen(key) && memcmp(r->key, key, r->key_len) == 0;
+}
+
 /* A character of the outermost object, outside of strings. */
 static void take_raw_member(struct raw_id *r, char c)
 {
     if (c == ':' && r->place == RAW_ID_COLON) {
         r->place = RAW_ID_VALUE;
         /* of several, the first counts, as for the parser */
-        r->reading = !r->found && r->key_len == sizeof(r->key) && memcmp(r->key, "id", 2) == 0;
+        r->reading = !r->found && key_is(r, "id");
+        r->has_method = r->has_method || key_is(r, "method");
+        r->has_answer = r->has_answer || key_is(r, "result") || key_is(r, "error");
     } else if (c == ',' && r->place == RAW_ID_VALUE) {
         end_id_value(r);
         r->place = RAW_ID_KEY;
@@ -100,7 +110,7 @@ void raw_id_take(struct raw_id *r, const char *piece, size_t len)
 char *raw_id_end(const struct raw_id *r)
 {
     cJSON *id = NULL;
-    if (r->place != RAW_ID_END || !r->found || r->broken ||
+    if (r->place != RAW_ID_END || !r->found || r->broken || !r->has_method || r->has_answer ||
         json_parse(r->text, r->len, RAW_ID_BYTES, 1, &id, NULL, NULL) < 0) {
         return NULL;
     }
@@ -128,7 +138,7 @@ char *raw_id_mended(const cJSON *message, const char *text, size_t len)
     }
     struct raw_id r = {.place = RAW_ID_BEFORE};
     raw_id_take(&r, text, len);
-    if (!r.found || r.broken) {
+    if (!r.found || r.broken || (r.has_answer && !r.has_method)) {
         return NULL;
     }
     char *written = alloc_viewdup(view_bytes(r.text, r.len));

@@ -13,7 +13,6 @@
 #include "common/cleanup.h"
 #include "proto/limits.h"
 #include "supervisor/mcp/wire/jsonrpc.h"
-#include "supervisor/mcp/wire/raw_id.h"
 #include "tests/unit/supervisor/client.h"
 
 #define META                                                                                       \
@@ -263,81 +262,6 @@ static void errors_without_a_known_id_are_as_the_revision_wants(void **state)
         assert_int_equal(number_at(client_last(c), "id"), 9); /* and the session goes on */
         client_free(c);
     }
-}
-
-static void deep_nesting_is_refused(void **state)
-{
-    struct client *c = *state;
-    char line[400] = "{'jsonrpc':'2.0','id':1,'method':'ping','params':{'x':";
-    size_t n = strlen(line);
-    memset(line + n, '[', 100);
-    memset(line + n + 100, ']', 100);
-    snprintf(line + n + 200, 4, "}}");
-    client_send(c, "%s", line);
-    assert_error(c, -32700, "nested");
-    assert_int_equal(number_at(client_last(c), "id"), 1);
-}
-
-/* Whoever is refused before the message is parsed gets the error under the id of the message. */
-static void the_id_of_a_refused_message_is_found(void **state)
-{
-    static const struct {
-        const char *text, *id;
-    } cases[] = {
-        {"{\"id\":1}", "1"},
-        {" { \"a\" : [{\"id\":2}] , \"id\" : -7 } ", "-7"},
-        {"{\"a\":\"\\\"id\\\":3}\",\"id\":\"x,}\\\"\"}", "\"x,}\\\"\""},
-        {"{\"id\":1,\"id\":2}", "1"},
-        {"{\"idx\":1,\"i\":2,\"\":3}", NULL},
-        {"{\"id\":[1]}", NULL},
-        {"{\"id\":{}}", NULL},
-        {"{\"id\":1.5}", NULL},
-        {"{\"id\":null}", NULL},
-        {"{\"id\":\n 4\t}", "4"},
-        {"{\"id\":1\n2}", NULL},
-        {"{\"id\":1", NULL},
-        {"{\"id\":1}}", NULL},
-        {"{\"id\":1} x", NULL},
-        {"{\"id\":1]", NULL},
-        {"[{\"id\":1}]", NULL},
-        {"{\"id\":\"a\nb\"}", NULL},
-        {"{\"id\":\"\\u0000\"}", NULL},
-        {"{\"id\" 1}", NULL},
-        {"{\"id\":\"\xff\"}", NULL},
-        {"", NULL},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        CLEANUP_FREE char *id = raw_id_of(cases[i].text, strlen(cases[i].text));
-        struct raw_id bytewise = {.place = RAW_ID_BEFORE};
-        for (const char *p = cases[i].text; *p != '\0'; p++) {
-            raw_id_take(&bytewise, p, 1);
-        }
-        CLEANUP_FREE char *again = raw_id_end(&bytewise);
-        if (cases[i].id == NULL) {
-            assert_null(id);
-        } else {
-            assert_non_null(id);
-            assert_string_equal(id, cases[i].id);
-            assert_string_equal(again, cases[i].id);
-        }
-    }
-}
-
-static void millions_of_values_are_refused(void **state)
-{
-    struct client *c = *state;
-    char *zeros = alloc_array(600001, 1);
-    for (size_t i = 0; i < 600000; i += 2) {
-        memcpy(zeros + i, "0,", 2);
-    }
-    client_send(c, "{'jsonrpc':'2.0','id':1,'method':'ping','params':{'x':[%s0]}}", zeros);
-    assert_error(c, -32700, "values");
-    assert_int_equal(number_at(client_last(c), "id"), 1);
-    client_send(c, "{'params':{'id':3,'x':[%s0]},'method':'ping','id':'z'}", zeros);
-    assert_string_equal(text_at(client_last(c), "id"), "z");
-    client_send(c, "{'id':2,'method':'ping','x':[%s0]", zeros);
-    assert_null(at(client_last(c), "id"));
-    free(zeros);
 }
 
 static void a_nul_character_is_refused_with_the_id(void **state)
@@ -747,9 +671,6 @@ int main(void)
         TEST(each_revision_sees_the_members_it_knows),
         TEST(a_cursor_is_never_ours),
         TEST(errors_without_a_known_id_are_as_the_revision_wants),
-        TEST(deep_nesting_is_refused),
-        TEST(the_id_of_a_refused_message_is_found),
-        TEST(millions_of_values_are_refused),
         TEST(a_nul_character_is_refused_with_the_id),
         TEST(half_a_surrogate_pair_is_answered),
         TEST(null_params_are_no_params),
