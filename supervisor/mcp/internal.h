@@ -123,9 +123,10 @@ bool mcp_session_send(struct mcp_session *s, char *json);
 /* From now on the session calls no sink; it is freed when it has neither holds nor requests. */
 void mcp_session_mute(struct mcp_session *s);
 
-/* A client that has the pipe from now on initializes it once more. What its predecessor has agreed
- * on ends: subscriptions, the level of logs. Requests in flight go on. */
-void mcp_session_begin_again(struct mcp_session *s);
+/* A client that has the pipe from now on initializes it once more, with this request. What its
+ * predecessor has agreed on ends: subscriptions, the level of logs. Requests in flight go on; one
+ * with the same id is disowned. */
+void mcp_session_begin_again(struct mcp_request *initialize);
 
 /* Keep a session alive while it is in use. */
 void mcp_session_hold(struct mcp_session *s);

@@ -88,8 +88,7 @@ static void initialize_session(struct mcp_request *r)
     log_debug("session of %s: client \"%.60s\" %.30s", revision_name(revision),
               name != NULL ? name : "", version != NULL ? version : "");
     if (again) {
-        mcp_session_begin_again(s);
-        r->negotiation = s->negotiation;
+        mcp_session_begin_again(r);
     }
     snprintf(s->client, sizeof(s->client), "%s", name != NULL ? name : "");
     s->initialized = true;

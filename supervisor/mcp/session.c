@@ -41,9 +41,21 @@ static int default_log_level(const struct mcp_server *server)
     return level != NULL ? mcp_log_level(level) : MCP_LOG_NONE;
 }
 
-void mcp_session_begin_again(struct mcp_session *s)
+/* Nobody waits for the earlier requests with the id of this one. */
+static void disown_namesakes(const struct mcp_request *r)
 {
-    s->negotiation++;
+    for (struct mcp_request *o = r->session->requests; o != NULL; o = o->next) {
+        if (o != r && !o->cancelled && o->task == NULL && strcmp(o->id, r->id) == 0) {
+            mcp_request_disown(o);
+        }
+    }
+}
+
+void mcp_session_begin_again(struct mcp_request *initialize)
+{
+    struct mcp_session *s = initialize->session;
+    disown_namesakes(initialize);
+    initialize->negotiation = ++s->negotiation;
     s->ready = false;
     s->log_level = default_log_level(s->server);
     mcp_subscriptions_end(s);
@@ -268,14 +280,18 @@ static void take_notification(struct mcp_session *s, const struct jsonrpc_messag
 
 /* Whether a request with this id is in flight that its client still waits for. A client that has
  * the pipe since the latest initialize counts its requests from the start, and does not wait for
- * one that had this number before. */
+ * one that had this number before. Initialize itself may yet be refused, so it disowns nothing here
+ * (mcp_session_begin_again()). */
 static bool is_in_flight(struct mcp_session *s, const struct jsonrpc_message *m)
 {
     struct mcp_request *r = mcp_request_find(s, m->id);
     bool begins_again =
         s->kind == MCP_SESSION_PIPE && s->initialized && strcmp(m->method, "initialize") == 0;
-    if (r == NULL || (r->negotiation == s->negotiation && !begins_again)) {
-        return r != NULL;
+    if (r == NULL || begins_again) {
+        return false;
+    }
+    if (r->negotiation == s->negotiation) {
+        return true;
     }
     mcp_request_disown(r);
     return false;

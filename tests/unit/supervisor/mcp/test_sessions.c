@@ -613,6 +613,27 @@ static void a_pipe_begins_again_and_its_calls_go_on(void **state)
     peer_end(p);
 }
 
+/* Who is refused has not begun again, and still waits. */
+static void a_refused_initialize_takes_no_answer_away(void **state)
+{
+    struct lab *l = *state;
+    struct peer *p = peer_create(l, MCP_SESSION_PIPE, "2025-03-26");
+    peer_ask(p, false, "h", "tools/call", CALL_HOLD);
+    peer_ask(p, false, "h", "initialize", "'capabilities':{}");
+    assert_error(p, -32602, "protocolVersion");
+    peer_send(p, NULL,
+              "[{'jsonrpc':'2.0','id':'h','method':'initialize','params':{'protocolVersion':"
+              "'2025-03-26','capabilities':{}}}]");
+    assert_non_null(strstr(text_at(peer_last(p), "0.error.message"), "batch"));
+    assert_int_equal(mcp_session_open_requests(p->session), 1);
+    size_t before = p->count;
+    lab_end(l, 0);
+    assert_int_equal(p->count, before + 1);
+    assert_string_equal(text_at(peer_last(p), "id"), "h");
+    assert_non_null(at(peer_last(p), "result.content"));
+    peer_end(p);
+}
+
 static void a_session_over_http_does_not_begin_again(void **state)
 {
     struct lab *l = *state;
@@ -683,6 +704,7 @@ int main(void)
         TEST(only_requests_that_carry_content_may_be_large),
         TEST(a_huge_initialize_is_refused),
         TEST(a_pipe_begins_again_and_its_calls_go_on),
+        TEST(a_refused_initialize_takes_no_answer_away),
         TEST(a_session_over_http_does_not_begin_again),
         TEST(what_is_no_message_is_rejected),
     };
