@@ -216,6 +216,22 @@ void mcp_input_give_up(struct mcp_request *r, const char *why)
     mcp_answer_failure(r, why);
 }
 
+void mcp_inputs_begin_again(struct mcp_session *s)
+{
+    struct mcp_inputs *in = s->server->inputs;
+    struct mcp_round *round = in->waiting;
+    while (round != NULL) {
+        if (round->r->session == s) {
+            mcp_input_give_up(round->r, "The client initialized its session again before it "
+                                        "answered a question that this call depends on");
+            round = in->waiting; /* ending a request may have changed the whole list */
+        } else {
+            round = round->next;
+        }
+    }
+    mcp_inputs_end(s); /* those of tasks */
+}
+
 /* Sends all questions on the stream of the call. */
 static void ask_by_requests(struct mcp_request *r, cJSON *requests)
 {

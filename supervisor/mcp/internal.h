@@ -124,8 +124,8 @@ bool mcp_session_send(struct mcp_session *s, char *json);
 void mcp_session_mute(struct mcp_session *s);
 
 /* A client that has the pipe from now on initializes it once more, with this request. What its
- * predecessor has agreed on ends: subscriptions, the level of logs. Requests in flight go on; one
- * with the same id is disowned. */
+ * predecessor has agreed on ends: subscriptions, the level of logs, questions. Requests in flight
+ * go on, but those that wait for its answers are given up, and one with the same id is disowned. */
 void mcp_session_begin_again(struct mcp_request *initialize);
 
 /* Keep a session alive while it is in use. */
@@ -324,6 +324,10 @@ void mcp_subscriptions_stop(struct mcp_server *s);
 /* The session was ended. Its requests are cancelled after this. */
 void mcp_subscriptions_end(struct mcp_session *s);
 void mcp_inputs_end(struct mcp_session *s);
+
+/* The session has a new client: gives up the requests that wait for answers of the old one. A task
+ * goes on, and asks whoever waits for its result next. */
+void mcp_inputs_begin_again(struct mcp_session *s);
 
 /* Called before the handler of tools/call, with r->tool set: checks params.task against what the
  * tool supports. False: the request has ended. */

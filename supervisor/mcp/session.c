@@ -7,7 +7,8 @@
  *
  * A host that reconnects over the same pipe initializes it again. Then all that was agreed on
  * before is void, but calls go on and are answered, since the pipe is still there. Only a new
- * request with the id of an old one shows that nobody waits for that.
+ * request with the id of an old one shows that nobody waits for that. A call that waits for an
+ * answer of the client from before is given up, since nobody knows its question any more.
  */
 #include "supervisor/mcp/session.h"
 
@@ -59,6 +60,7 @@ void mcp_session_begin_again(struct mcp_request *initialize)
     s->ready = false;
     s->log_level = default_log_level(s->server);
     mcp_subscriptions_end(s);
+    mcp_inputs_begin_again(s);
 }
 
 static struct mcp_session *session_new(struct mcp_server *server, enum mcp_session_kind kind,

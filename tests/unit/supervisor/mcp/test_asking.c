@@ -430,6 +430,68 @@ static void questions_move_on_when_who_was_asked_gives_up_waiting(void **state)
     talk_leave(other);
 }
 
+static void begin_again(struct talker *c, const char *id)
+{
+    talk_send(c,
+              "{'jsonrpc':'2.0','id':%s,'method':'initialize','params':{'protocolVersion':"
+              "'2025-11-25','capabilities':" CAPS "}}",
+              id);
+    assert_text_at(talk_last(c), "result.protocolVersion", "2025-11-25");
+}
+
+/* A host that initializes its pipe again has forgotten what it was asked. */
+static void calls_that_wait_for_an_earlier_client_are_given_up(void **state)
+{
+    struct talk *t = *state;
+    struct talker *c = talk_join(t, t->anna, MCP_SESSION_PIPE, "2025-11-25", CAPS);
+    struct talker *other = talk_join(t, t->anna, MCP_SESSION_PIPE, "2025-11-25", CAPS);
+    int stays = talk_ask(other, "tools/call", "'name':'ask'");
+    int held = talk_ask(c, "tools/call", "'name':'hold'");
+    int n = talk_ask(c, "tools/call", "'name':'two'");
+    reply(c, ELICIT, 0, ADA);
+    int asked = at(talk_heard(c, "roots/list", 0), "id")->valueint;
+    assert_int_equal(t->anna->calls, 3);
+    begin_again(c, "'new'");
+    assert_true(cJSON_IsTrue(at(talk_answer(c, n), "result.isError")));
+    assert_non_null(strstr(text_at(talk_answer(c, n), "result.content.0.text"), "again"));
+    assert_int_equal(at(talk_heard(c, "notifications/cancelled", 0), "params.requestId")->valueint,
+                     asked);
+    assert_int_equal(t->anna->calls, 2); /* its place is free */
+    assert_null(talk_answer(c, held));
+    talk_release(t, "done", false);
+    assert_text_at(talk_answer(c, held), "result.content.0.text", "done");
+    reply(other, ELICIT, 0, ADA);
+    assert_text_at(talk_answer(other, stays), "result.content.0.text", "Hello, Ada!");
+
+    /* nobody waits for one with the id of initialize itself */
+    talk_forget(c);
+    talk_send(c, "{'jsonrpc':'2.0','id':'i','method':'tools/call','params':{'name':'ask'}}");
+    assert_int_equal(talk_count(c, ELICIT), 1);
+    begin_again(c, "'i'");
+    assert_int_equal(c->count, 3); /* the question, that it is taken back, and the session */
+    assert_int_equal(talk_count(c, "notifications/cancelled"), 1);
+    assert_int_equal(t->anna->calls, 0);
+    talk_leave(c);
+    talk_leave(other);
+}
+
+static void a_task_asks_the_client_that_has_begun_again(void **state)
+{
+    struct talk *t = *state;
+    struct talker *c = talk_join(t, t->anna, MCP_SESSION_PIPE, "2025-11-25", CAPS);
+    int n = talk_ask(c, "tools/call", "'name':'ask','task':{}");
+    CLEANUP_FREE char *id = alloc_strdup(text_at(talk_answer(c, n), "result.task.taskId"));
+    talk_ask(c, "tasks/result", "'taskId':'%s'", id);
+    assert_int_equal(talk_count(c, ELICIT), 1);
+    begin_again(c, "'new'");
+    assert_text_at(get(c, id), "result.status", "input_required");
+    n = talk_ask(c, "tasks/result", "'taskId':'%s'", id);
+    assert_int_equal(talk_count(c, ELICIT), 2);
+    reply(c, ELICIT, 0, ADA);
+    assert_text_at(talk_answer(c, n), "result.content.0.text", "Hello, Ada!");
+    talk_leave(c);
+}
+
 static void a_question_asked_again_and_again_is_remembered_only_so_often(void **state)
 {
     struct talk *t = *state;
@@ -518,6 +580,8 @@ int main(void)
         TEST(rounds_of_a_task_have_keys_of_their_own_and_an_end),
         TEST(a_task_of_an_older_client_asks_whoever_waits_for_it),
         TEST(questions_move_on_when_who_was_asked_gives_up_waiting),
+        TEST(calls_that_wait_for_an_earlier_client_are_given_up),
+        TEST(a_task_asks_the_client_that_has_begun_again),
         TEST(nobody_is_waited_for_longer_than_ten_minutes),
         TEST(a_question_asked_again_and_again_is_remembered_only_so_often),
         TEST(input_may_come_before_a_call_becomes_a_task),
