@@ -35,7 +35,8 @@
 #define THREADS_MAX 256 /* of them together */
 
 struct sums {
-    uint64_t ran_ns, delayed_ns;
+    int main; /* of whose process they are */
+    uint64_t ran_ns, delayed_ns, main_ran_ns;
     bool waits;
     unsigned threads;
 };
@@ -91,6 +92,7 @@ static void add_thread(const char *tasks, int tid, struct sums *sums)
         sscanf(text, "%" SCNu64 " %" SCNu64, &ran, &delayed) == 2) {
         sums->ran_ns += ran;
         sums->delayed_ns += delayed;
+        sums->main_ran_ns += tid == sums->main ? ran : 0;
     }
     sums->threads++;
 }
@@ -146,6 +148,7 @@ static void take_sums(struct waited *w, const struct sums *sums, uint64_t now_ms
 {
     w->ran_ns = sums->ran_ns;
     w->delayed_ns = sums->delayed_ns;
+    w->main_ran_ns = sums->main_ran_ns;
     w->waits = sums->waits;
     w->looked_ms = now_ms;
 }
@@ -153,7 +156,7 @@ static void take_sums(struct waited *w, const struct sums *sums, uint64_t now_ms
 void waited_begin(struct waited *w, const char *fs_root, int pid, bool family, uint64_t now_ms)
 {
     *w = (struct waited){.fs_root = fs_root, .pid = pid, .family = family};
-    struct sums sums = {.threads = 0};
+    struct sums sums = {.main = pid};
     add_threads(fs_root, pid, &sums);
     take_sums(w, &sums, now_ms);
 }
@@ -165,7 +168,7 @@ static uint64_t growth_ms(uint64_t before_ns, uint64_t now_ns)
 
 uint64_t waited_look(struct waited *w, uint64_t now_ms, uint64_t period_ms)
 {
-    struct sums sums = {.threads = 0};
+    struct sums sums = {.main = w->pid};
     add_threads(w->fs_root, w->pid, &sums);
     if (w->family) {
         add_descendants(w->fs_root, w->pid, &sums);
@@ -173,15 +176,15 @@ uint64_t waited_look(struct waited *w, uint64_t now_ms, uint64_t period_ms)
     uint64_t passed_ms = now_ms - w->looked_ms;
     uint64_t late_ms = passed_ms > period_ms ? passed_ms - period_ms : 0;
     uint64_t waited_ms = growth_ms(w->delayed_ns, sums.delayed_ns);
-    uint64_t worked_ms = growth_ms(w->ran_ns, sums.ran_ns);
-    if (w->waits && sums.waits && worked_ms < passed_ms / 2) {
+    uint64_t ran_ms = growth_ms(w->ran_ns, sums.ran_ns);
+    if (w->waits && sums.waits && ran_ms < passed_ms / 2) {
         waited_ms = passed_ms;
     }
     if (waited_ms < late_ms) {
         waited_ms = late_ms;
     }
     w->counted_ms += waited_ms < passed_ms ? passed_ms - waited_ms : 0;
-    w->worked_ms += worked_ms;
+    w->worked_ms += growth_ms(w->main_ran_ns, sums.main_ran_ns);
     take_sums(w, &sums, now_ms);
     return w->counted_ms;
 }

@@ -25,9 +25,9 @@ struct waited {
     bool family; /* its descendants, too */
     uint64_t looked_ms;
     uint64_t counted_ms;
-    uint64_t worked_ms; /* how long its threads have run since the begin, together */
-    /* ---- of all its threads, at the last look ---- */
-    uint64_t ran_ns, delayed_ns;
+    uint64_t worked_ms; /* how long its main thread has run since the begin */
+    /* ---- of its threads, at the last look ---- */
+    uint64_t ran_ns, delayed_ns, main_ran_ns;
     bool waits; /* one of them for a CPU or a disk */
 };
 

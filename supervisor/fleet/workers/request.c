@@ -8,8 +8,9 @@
  * while a request is unanswered: nobody waits for an idle worker, and an idle sandbox must not wake
  * this process. If the timer itself is late, this process was stopped or suspended, and the worker
  * is not blamed. Nor is it for time in which it waits for a CPU or a disk (waited.h), which is
- * looked at when it has been silent for a while, up to SILENCE_MOST_MS. One that runs for WORKED_MS
- * meanwhile runs in a circle.
+ * looked at when it has been silent for a while, up to SILENCE_MOST_MS. If its main thread, which
+ * answers, has run for WORKED_MS meanwhile, it runs in a circle; other threads may be at work for
+ * long while that one waits for a CPU.
  */
 #include <stdlib.h>
 
@@ -19,7 +20,8 @@
 
 #define SUSPECT_MS      (2 * TIME_HEARTBEAT_MS - TIME_HEARTBEAT_MS / 10)
 #define SILENCE_MOST_MS 30000 /* by the clock, with all that was waited for */
-#define WORKED_MS       1000  /* on a CPU, while suspect: an answer takes a thousandth of that */
+#define LIMIT_MS        (TIME_SILENCE_MS - TIME_HEARTBEAT_MS / 10) /* a timer may be early */
+#define WORKED_MS       1000 /* on a CPU, while suspect: an answer takes a thousandth of that */
 
 /* ---- heartbeat ---- */
 
@@ -56,8 +58,8 @@ static bool is_silent(struct worker_link *link, uint64_t now_ms)
     } else {
         counted_ms = waited_look(&link->waited, now_ms, TIME_HEARTBEAT_MS);
     }
-    return counted_ms >= TIME_SILENCE_MS - TIME_HEARTBEAT_MS / 10 ||
-           (link->suspect && link->waited.worked_ms >= WORKED_MS) || silent_ms >= SILENCE_MOST_MS;
+    bool circles = link->suspect && link->waited.worked_ms >= WORKED_MS && silent_ms >= LIMIT_MS;
+    return counted_ms >= LIMIT_MS || circles || silent_ms >= SILENCE_MOST_MS;
 }
 
 static void on_heartbeat(uv_timer_t *timer)

@@ -77,6 +77,24 @@ static void sleep_and_work_count_and_waits_for_a_cpu_do_not(void **state)
     assert_int_equal(w.worked_ms, 500);
 }
 
+static void only_the_main_thread_is_said_to_work(void **state)
+{
+    struct waited w;
+    (void)state;
+    tell(10, 10, 1, 'R', 5, 0);
+    tell(10, 11, 1, 'R', 5, 0);
+    tell(20, 20, 10, 'R', 5, 0);
+    waited_begin(&w, root, 10, true, 1000);
+    tell(10, 10, 1, 'R', 6, 0);
+    tell(10, 11, 1, 'R', 255, 0);
+    tell(20, 20, 10, 'R', 255, 0);
+    waited_look(&w, 1250, LOOK_MS);
+    assert_int_equal(w.worked_ms, 1);
+    tell(10, 10, 1, 'R', 206, 0);
+    waited_look(&w, 1500, LOOK_MS);
+    assert_int_equal(w.worked_ms, 201);
+}
+
 static void a_wait_that_goes_on_shows_by_its_state(void **state)
 {
     static const char states[] = {'R', 'D'};
@@ -198,6 +216,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sleep_and_work_count_and_waits_for_a_cpu_do_not, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(only_the_main_thread_is_said_to_work, setup, teardown),
         cmocka_unit_test_setup_teardown(a_wait_that_goes_on_shows_by_its_state, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stopped_process_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(our_own_lateness_does_not_count, setup, teardown),
