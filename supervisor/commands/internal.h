@@ -246,7 +246,7 @@ bool interrupts_came(void);
 /* Whether a second one has come: nothing is waited for any more. */
 bool interrupts_insist(void);
 
-/* As if one had come: SIGPIPE, which is ignored. */
+/* As if one had come: SIGPIPE, which is ignored. However often that is, nobody insists by it. */
 void interrupts_note(int number);
 
 /* Dies by the first one that has come; returns if none has. */

@@ -23,12 +23,17 @@ static volatile sig_atomic_t wake_in = -1, wake_out = -1; /* the pipe's ends */
 static volatile sig_atomic_t first;                       /* 0: none has come */
 static volatile sig_atomic_t again;                       /* one has come after it */
 
-static void on_ending_signal(int number)
+static void wake_for(int number)
 {
-    again = first != 0;
     first = first != 0 ? first : number;
     ssize_t n = write(wake_in, "", 1); /* a full pipe wakes as well */
     (void)n;
+}
+
+static void on_ending_signal(int number)
+{
+    again = first != 0;
+    wake_for(number);
 }
 
 void interrupts_begin(void)
@@ -66,7 +71,7 @@ bool interrupts_insist(void)
 
 void interrupts_note(int number)
 {
-    on_ending_signal(number);
+    wake_for(number);
 }
 
 void interrupts_take(void)

@@ -78,6 +78,7 @@ static void close_talk(struct talking *t)
         return;
     }
     t->closing = true;
+    interrupts_take(); /* they were for this talk: what is closed behind it is waited for */
     if (t->polls) {
         uv_close((uv_handle_t *)&t->input, NULL);
     }

@@ -326,6 +326,26 @@ def not_taken():
     poll("the end of the sandbox of run", lambda: text("ps", "-q").split() == [shared()[2]])
 
 
+@suite.case("run closes its sandbox also when nobody has read its last lines")
+def last_lines_unread():
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.Popen([PROGRAM, "--runtime-dir", shared()[0].runtime_dir, "run", "-l", "bash"], env=PLAIN, stdin=subprocess.PIPE, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    process.stdin.write(b"echo on >&2; until test -e go; do sleep 0.1; done; for i in 1 2 3; do echo $i; sleep 0.3; done")
+    process.stdin.close()
+    equal(process.stderr.readline(), b"on\n")
+    process.send_signal(signal.SIGSTOP)  # so that it finds all lines and the end at once
+    equal(os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1]), True)
+    (sandbox,) = [each for each in text("ps", "-q").split() if each != shared()[2]]
+    run("cp", "-", f"{sandbox}:go", data=b"")
+    poll("the end of the code", lambda: executions(sandbox)[0][1] == "ok")
+    process.send_signal(signal.SIGCONT)
+    equal(process.wait(120), -signal.SIGPIPE)
+    process.stderr.close()
+    equal(text("ps", "-q").split(), [shared()[2]], "the sandbox of run is closed")
+
+
 class Terminal:
     """A shell with job control on a terminal, which leaves the terminal's mode alone. It has its prompt."""
 
