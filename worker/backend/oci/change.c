@@ -19,6 +19,8 @@
 #include "worker/backend/record.h"
 #include "worker/backend/spec_copy.h"
 
+#define LIMITS_MOST_MS 30000 /* with what is waited for */
+
 struct oci_change {
     struct tasks *tasks;
     struct oci_box box;
@@ -121,7 +123,7 @@ static void on_change(void *arg)
         end_change(c, rc, &err);
         return;
     }
-    (void)oci_limits_start(c->tasks, &c->request.spec, &c->mode, &c->host, pid,
+    (void)oci_limits_start(c->tasks, &c->request.spec, &c->mode, &c->host, pid, LIMITS_MOST_MS,
                            on_namespaces_limited, c);
 }
 

@@ -24,6 +24,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/ending.h"
 #include "common/log.h"
 #include "worker/backend/agent_socket.h"
@@ -41,8 +42,12 @@
 #include "worker/backend/share.h"
 #include "worker/backend/spec_copy.h"
 
-#define RUN_MS      20000 /* usually 30 ms; a host that swaps may take seconds */
-#define RUN_MOST_MS 50000 /* with what is waited for; the server gives up after 60 s */
+#define RUN_MS 20000 /* usually 30 ms; a host that swaps may take seconds */
+
+/* When these steps are over, by the clock since the creation began, whatever is waited for. The
+ * server gives up after 60 s, and a network takes up to 10 s. */
+#define LAUNCHED_MS 40000
+#define LIMITED_MS  48000
 
 struct oci_create {
     struct tasks *tasks;
@@ -68,6 +73,7 @@ struct oci_create {
     struct oci_record record;
     oci_create_fn fn;
     void *arg;
+    uint64_t began_ms;
 };
 
 static void close_fd(int *fd)
@@ -235,6 +241,13 @@ static void on_network(void *arg, int rc, const struct err *err, const char *hin
     complete_oci_create(c);
 }
 
+/* At least 1: with 0 a command would have no such limit. */
+static uint64_t time_left_ms(const struct oci_create *c, uint64_t end_ms)
+{
+    uint64_t passed_ms = clock_ms() - c->began_ms;
+    return passed_ms < end_ms ? end_ms - passed_ms : 1;
+}
+
 /* The container runs, but it gets no stream, and so no code, before its limits are set and its
  * network is ready. */
 static void connect_network(struct oci_create *c)
@@ -293,7 +306,7 @@ static void limit_namespaces(struct oci_create *c)
         settle_and_connect(c, NULL);
     } else {
         c->exec = oci_limits_start(c->tasks, &c->request.spec, &c->mode, &c->host, c->record.pid,
-                                   on_limited, c);
+                                   time_left_ms(c, LIMITED_MS), on_limited, c);
     }
 }
 
@@ -338,7 +351,8 @@ static void on_run(void *arg, const struct oci_exec_result *result)
         err_ignore(err_sys(&c->err, ERR_ENGINE, result->spawn_error, "cannot run %s", c->runtime));
     } else if (result->timed_out) {
         err_ignore(err_set(&c->err, ERR_TIMEOUT, "%s did not start the container in %d s",
-                           c->runtime, RUN_MS / 1000));
+                           c->runtime, (result->was_busy ? LAUNCHED_MS : RUN_MS) / 1000));
+        snprintf(c->hint, sizeof(c->hint), "%s", result->was_busy ? OCI_HINT_BUSY : "");
     } else if (result->exit_code != 0 && c->root.lower != NULL &&
                strstr(words, "overlay") != NULL) {
         launch_without_views(c, words);
@@ -449,7 +463,7 @@ static int launch(struct oci_create *c)
                                       : 1,
         .stdio_fd = c->mode.relay ? c->agent_fd : 0,
         .deadline_ms = RUN_MS,
-        .most_ms = RUN_MOST_MS,
+        .most_ms = time_left_ms(c, LAUNCHED_MS),
         .linger = true,
     };
     c->exec = oci_exec_start(c->tasks, &options, on_run, c);
@@ -491,6 +505,7 @@ static void on_runtime_probed(void *arg, const struct oci_probe_result *result)
 static void begin_oci_create(void *arg)
 {
     struct oci_create *c = arg;
+    c->began_ms = clock_ms();
     if (c->err.code != 0) {
         finish_oci_create(c, -c->err.code);
         return;

@@ -35,12 +35,11 @@
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/sandbox_defaults.h"
 
-#define LIMITS_MS      10000 /* 2 ms are usual */
-#define LIMITS_MOST_MS 30000 /* with what is waited for */
-#define SHARE_OF       16
-#define INSTANCES_MIN  8
-#define WATCHES_MIN    128
-#define NUMBER_MAX     64 /* of a file that has the number of a device */
+#define LIMITS_MS     10000 /* 2 ms are usual */
+#define SHARE_OF      16
+#define INSTANCES_MIN 8
+#define WATCHES_MIN   128
+#define NUMBER_MAX    64 /* of a file that has the number of a device */
 
 /* The strings that the arguments borrow. */
 struct limit_words {
@@ -68,7 +67,7 @@ static void add_inotify(struct oci_args *args, struct limit_words *words, const 
 
 struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec *spec,
                                   const struct oci_mode *mode, const struct oci_host *host,
-                                  pid_t pid, oci_exec_fn fn, void *arg)
+                                  pid_t pid, uint64_t most_ms, oci_exec_fn fn, void *arg)
 {
     struct oci_args args = {.count = 0};
     struct limit_words words = {.count = 0};
@@ -87,7 +86,7 @@ struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec
         add_limit(&args, &words, alloc_printf("shm:kernel/%s=%s", name, value));
     }
     struct oci_exec_options options = {
-        .argv = args.items, .deadline_ms = LIMITS_MS, .most_ms = LIMITS_MOST_MS};
+        .argv = args.items, .deadline_ms = LIMITS_MS, .most_ms = most_ms};
     struct oci_exec *exec = oci_exec_start(tasks, &options, fn, arg);
     for (size_t i = 0; i < words.count; i++) {
         free(words.items[i]);

@@ -12,11 +12,11 @@
 #include "worker/backend/oci/box.h"
 #include "worker/backend/oci/exec.h"
 
-/* Starts the program; `pid` is the container's first process. Its result is for oci_limits_keep().
- */
+/* Starts the program; `pid` is the container's first process. `most_ms`, not 0, is its limit by the
+ * clock (exec.h). Its result is for oci_limits_keep(). */
 struct oci_exec *oci_limits_start(struct tasks *tasks, const struct backend_spec *spec,
                                   const struct oci_mode *mode, const struct oci_host *host,
-                                  pid_t pid, oci_exec_fn fn, void *arg);
+                                  pid_t pid, uint64_t most_ms, oci_exec_fn fn, void *arg);
 
 /* Limits the buffers of sockets, where they are not counted as memory of the cgroup of this first
  * process. What is missing is written down. */

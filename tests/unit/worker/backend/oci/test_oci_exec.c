@@ -456,7 +456,7 @@ static const char *told_limits(struct bench *b, uint64_t instances, uint64_t wat
     const struct oci_mode mode = {.userns = OCI_USERNS_RANGE};
     const struct oci_host host = {.inotify_instances = instances, .inotify_watches = watches};
     b->calls = 0;
-    oci_limits_start(&b->tasks, &spec, &mode, &host, 4711, on_done, b);
+    oci_limits_start(&b->tasks, &spec, &mode, &host, 4711, 30000, on_done, b);
     until_done(b);
     return b->out;
 }
@@ -474,6 +474,23 @@ static void a_sandbox_gets_its_share_of_what_the_kernel_gives(void **state)
     assert_string_equal(told_limits(b, 0, 65536),
                         "max_inotify_watches=4096\n"); /* it does not say */
     assert_string_equal(told_limits(b, 0, 0), "");
+}
+
+/* What creates the sandbox has a limit of its own, of which this gets the rest. */
+static void who_sets_limits_has_no_longer_than_it_is_given(void **state)
+{
+    struct bench *b = *state;
+    char self[PATH_MAX] = "", agent[PATH_MAX + 64];
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    snprintf(agent, sizeof(agent), "#!/bin/sh\nexec '%s' wait-for-disk 60\n", self);
+    tree_file(&b->tree, "/agent", agent);
+    const struct backend_spec spec = {.agent_path = tree_agent(&b->tree)};
+    const struct oci_mode mode = {.userns = OCI_USERNS_RANGE};
+    const struct oci_host host = {.inotify_instances = 0};
+    oci_limits_start(&b->tasks, &spec, &mode, &host, 4711, 500, on_done, b);
+    until_done(b);
+    assert_true(b->result.timed_out);
+    assert_true(b->result.was_busy);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -504,6 +521,7 @@ int main(int argc, char **argv)
         TEST(damaged_records_are_refused),
         TEST(a_process_is_known_by_its_start),
         TEST(a_sandbox_gets_its_share_of_what_the_kernel_gives),
+        TEST(who_sets_limits_has_no_longer_than_it_is_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
