@@ -495,10 +495,6 @@ static void end_job(struct kept_job *job, bool found)
 {
     uv_close((uv_handle_t *)&job->async, on_job_handle_closed);
     uv_close((uv_handle_t *)&job->timer, on_job_handle_closed);
-    if (job->outdated) {
-        log_debug("engine: what an earlier server has found does not count any more file=%s",
-                  job->path);
-    }
     if (job->fn != NULL) {
         job->fn(job->arg, found ? &job->kept.probed.probed : NULL);
     }
@@ -509,11 +505,17 @@ static void on_job_ready(uv_async_t *async)
     struct kept_job *job = async->data;
     uv_mutex_lock(&job->lock); /* until the thread has let go of it */
     uv_mutex_unlock(&job->lock);
-    if (!uv_is_closing((uv_handle_t *)async)) {
-        end_job(job, job->found);
+    if (uv_is_closing((uv_handle_t *)async)) {
+        return;
     }
+    if (job->outdated) {
+        log_debug("engine: what an earlier server has found does not count any more file=%s",
+                  job->path);
+    }
+    end_job(job, job->found);
 }
 
+/* What the thread has must not be touched here: it may be at work. */
 static void on_job_late(uv_timer_t *timer)
 {
     struct kept_job *job = timer->data;
@@ -523,7 +525,6 @@ static void on_job_late(uv_timer_t *timer)
     if (job->given_up) {
         log_warn("engine: a directory of PATH does not answer, so what a trial has found is %s",
                  job->fn != NULL ? "not used" : "not kept");
-        job->outdated = false; /* the thread's, while it runs */
         end_job(job, false);
     }
 }
