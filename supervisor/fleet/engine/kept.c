@@ -21,8 +21,9 @@
  * not take each other's place.
  *
  * A directory of PATH may be on a file system whose server is gone; then whoever looks at it hangs.
- * So this is done by a thread of its own, which is left behind if it takes LATE_MS. libuv's pool
- * would not do: the end of the process waits for it.
+ * So this is done by a thread of its own, which is left behind if it takes LATE_MS. On a busy
+ * machine a new thread may wait for a CPU for seconds, so that is long; a server that ends has less
+ * time. libuv's pool would not do: the end of the process waits for it.
  */
 #include "supervisor/fleet/engine/kept.h"
 
@@ -52,7 +53,9 @@
 
 #define KEPT_MAX     (128u << 10)
 #define KEPT_NAMES   8
-#define LATE_MS      2000 /* half a millisecond is usual; a trial takes less than this */
+#define LATE_MS      10000 /* half a millisecond is usual */
+#define ENDING_MS    2000  /* the same while the server ends, which has 5 s for all */
+#define TURN_MS      100
 #define MOUNTS_MAX   (1u << 20)
 #define FACT_MAX     (16u << 10)
 #define CGROUP_ROOT  "/sys/fs/cgroup"
@@ -77,9 +80,11 @@ struct kept_job {
     struct fleet_host *host;
     kept_fn fn; /* NULL for a note */
     void *arg;
+    LIST_ENTRY(kept_job) node; /* of the host's, until it has ended */
     uv_async_t async;
     uv_timer_t timer;
-    int handles; /* not closed yet */
+    uint64_t began_ms; /* of the loop */
+    int handles;       /* not closed yet */
     void (*work)(struct kept_job *job);
 
     /* ---- written before the thread begins ---- */
@@ -493,6 +498,7 @@ static void on_job_handle_closed(uv_handle_t *handle)
 /* On the loop, once. */
 static void end_job(struct kept_job *job, bool found)
 {
+    LIST_REMOVE(job, node);
     uv_close((uv_handle_t *)&job->async, on_job_handle_closed);
     uv_close((uv_handle_t *)&job->timer, on_job_handle_closed);
     if (job->fn != NULL) {
@@ -515,10 +521,20 @@ static void on_job_ready(uv_async_t *async)
     end_job(job, job->found);
 }
 
+static uint64_t job_patience_ms(const struct kept_job *job)
+{
+    return job->host->kept_late_ms > 0 ? job->host->kept_late_ms
+           : job->host->stopping       ? ENDING_MS
+                                       : LATE_MS;
+}
+
 /* What the thread has must not be touched here: it may be at work. */
-static void on_job_late(uv_timer_t *timer)
+static void on_job_turn(uv_timer_t *timer)
 {
     struct kept_job *job = timer->data;
+    if (uv_now(timer->loop) - job->began_ms < job_patience_ms(job)) {
+        return;
+    }
     uv_mutex_lock(&job->lock);
     job->given_up = !job->ready;
     uv_mutex_unlock(&job->lock);
@@ -559,7 +575,10 @@ static void start_job(struct kept_job *job, void (*work)(struct kept_job *job))
     uv_timer_init(job->host->loop, &job->timer);
     job->async.data = job;
     job->timer.data = job;
-    uv_timer_start(&job->timer, on_job_late, LATE_MS, 0);
+    uv_update_time(job->host->loop); /* the turn may have begun long ago */
+    job->began_ms = uv_now(job->host->loop);
+    uv_timer_start(&job->timer, on_job_turn, TURN_MS, TURN_MS);
+    LIST_INSERT_HEAD(&job->host->kept_jobs, job, node);
     fleet_host_hold(job->host);
     if (pthread_create(&thread, NULL, job_thread, job) == 0) {
         pthread_detach(thread);

@@ -22,6 +22,7 @@ struct config;
 struct executions;
 struct fleet_runs;
 struct instance;
+struct kept_job;
 struct removals;
 struct sweeper;
 struct turns;
@@ -54,6 +55,8 @@ struct fleet_host {
     struct turns *turns;             /* NULL: sandboxes may close all at once */
     struct removals *removals;       /* NULL: no removal is pending */
     TAILQ_HEAD(, worker_link) links; /* all living worker processes */
+    LIST_HEAD(, kept_job) kept_jobs; /* of engine/kept.c, under way */
+    uint64_t kept_late_ms;           /* 0: its own limit; tests set another */
     bool adopting;                   /* sandboxes of an earlier server are still being taken over */
     bool stopping;                   /* no new sandboxes; closing must be quick */
     bool forcing;                    /* out of time: no new processes */
