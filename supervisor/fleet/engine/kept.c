@@ -21,9 +21,9 @@
  * not take each other's place.
  *
  * A directory of PATH may be on a file system whose server is gone; then whoever looks at it hangs.
- * So this is done by a thread of its own, which is left behind if it takes LATE_MS. On a busy
- * machine a new thread may wait for a CPU for seconds, so that is long; a server that ends has less
- * time. libuv's pool would not do: the end of the process waits for it.
+ * So this is done by a thread of its own, which is left behind if it takes LATE_MS, and then writes
+ * nothing any more. On a busy machine a new thread may wait for a CPU for seconds, so that is long;
+ * a server that ends has less time. libuv's pool would not do: the end of the process waits for it.
  */
 #include "supervisor/fleet/engine/kept.h"
 
@@ -101,7 +101,8 @@ struct kept_job {
     uv_mutex_t lock;
     /* ---- under the lock ---- */
     bool ready, given_up;
-    int users; /* the thread and the loop; the last one frees */
+    bool forgotten; /* what is found counts no more, so it is not written */
+    int users;      /* the thread and the loop; the last one frees */
 };
 
 static void add_fact(struct facts *f, const char *name, struct view value)
@@ -405,11 +406,25 @@ static void look_for_kept(struct kept_job *job)
     job->outdated = !same;
 }
 
+/* Under the lock, so that nothing appears after the loop has given it up or forgotten it. */
+static int place_kept(struct kept_job *job, const char *next, struct err *err)
+{
+    int rc = 0;
+    uv_mutex_lock(&job->lock);
+    if (job->given_up || job->forgotten) {
+        rc = err_set(err, ERR_TIMEOUT, "%s: too late", job->path);
+    } else if (rename(next, job->path) < 0) {
+        rc = err_sys(err, ERR_IO, errno, "%s", job->path);
+    }
+    uv_mutex_unlock(&job->lock);
+    return rc;
+}
+
 /* An unfinished file of another server, living or dead, is removed, and then nothing is kept this
  * time: its writer fails to rename it, or has renamed something that nobody can read. */
-static int write_kept(const char *path, struct view text, struct err *err)
+static int write_kept(struct kept_job *job, struct view text, struct err *err)
 {
-    CLEANUP_FREE char *next = alloc_printf("%s.next", path);
+    CLEANUP_FREE char *next = alloc_printf("%s.next", job->path);
     CLEANUP_FD int fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         int rc = err_sys(err, ERR_IO, errno, "%s", next);
@@ -417,8 +432,8 @@ static int write_kept(const char *path, struct view text, struct err *err)
         return rc;
     }
     int rc = fd_write_all(fd, text.data, text.len, err);
-    if (rc == 0 && rename(next, path) < 0) {
-        rc = err_sys(err, ERR_IO, errno, "%s", path);
+    if (rc == 0) {
+        rc = place_kept(job, next, err);
     }
     if (rc < 0) {
         unlink(next);
@@ -443,7 +458,7 @@ static void write_what_was_found(struct kept_job *job)
     struct view answer = view_bytes(job->answer.data, job->answer.len);
     if (collect_facts(job, view_of(job->runtime), &f) && f.newest_s < job->began_s &&
         encode_kept(&text, view_bytes(f.text.data, f.text.len), answer, &err) == 0) {
-        err_ignore(write_kept(job->path, view_bytes(text.data, text.len), &err));
+        err_ignore(write_kept(job, view_bytes(text.data, text.len), &err));
     }
     buf_finish(&f.text);
 }
@@ -618,5 +633,12 @@ void kept_forget(const struct fleet_host *host, const struct oneshot_target *tar
     add_question(&question, host, target);
     CLEANUP_FREE char *path = name_kept(host, &question);
     buf_finish(&question.text);
+    struct kept_job *job;
+    LIST_FOREACH(job, &host->kept_jobs, node)
+    {
+        uv_mutex_lock(&job->lock);
+        job->forgotten = job->forgotten || strcmp(job->path, path) == 0;
+        uv_mutex_unlock(&job->lock);
+    }
     unlink(path);
 }

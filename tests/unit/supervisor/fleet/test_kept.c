@@ -226,6 +226,19 @@ static void a_directory_that_hangs_holds_up_nobody(void **state)
     assert_false(serve_once(f));
 }
 
+static void what_was_given_up_writes_nothing_later(void **state)
+{
+    struct fixture *f = *state;
+    setenv("PATH", "/usr/bin:/a-dead-place:/bin", 1);
+    let_hang("/a-dead-place");
+    assert_true(serve_with_patience(f, SHORT_MS));
+    let_go(1);
+    wait_until_settled();
+    assert_null(find_kept(f));
+    assert_true(serve_once(f));
+    assert_false(serve_once(f));
+}
+
 static void another_runtime_path_or_question_is_tried(void **state)
 {
     struct fixture *f = *state;
@@ -333,6 +346,24 @@ static void what_fails_in_spite_of_a_trial_is_forgotten(void **state)
     assert_true(serve_once(f));
 }
 
+static void what_is_forgotten_while_it_is_noted_is_not_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+    setenv("PATH", "/usr/bin:/a-dead-place:/bin", 1);
+    let_hang("/a-dead-place");
+    fixture_start(f);
+    begin_open(f, NULL, "open-no-engine", &a);
+    wait_times(f, &a, 1);
+    assert_int_equal(a.rc, -ERR_ENGINE);
+    answer_finish(&a);
+    let_go(1);
+    wait_until_kept(f);
+    wait_until_settled();
+    assert_null(find_kept(f));
+    fixture_stop(f);
+}
+
 static void count_candidate(void *arg, const char *backend, const struct msg_probed *p)
 {
     unsigned *usable = arg;
@@ -379,11 +410,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_next_server_tries_nothing),
         TEST(a_directory_that_hangs_holds_up_nobody),
+        TEST(what_was_given_up_writes_nothing_later),
         TEST(another_runtime_path_or_question_is_tried),
         TEST(what_is_not_this_boot_s_or_not_whole_is_tried),
         TEST(a_file_that_others_could_have_written_is_not_read),
         TEST(behind_a_creation_that_fails_there_is_a_trial),
         TEST(what_fails_in_spite_of_a_trial_is_forgotten),
+        TEST(what_is_forgotten_while_it_is_noted_is_not_kept),
         TEST(a_survey_tries_for_real),
         TEST(what_may_be_mended_is_not_kept),
     };
