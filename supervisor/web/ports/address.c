@@ -216,16 +216,18 @@ static bool has_dots(struct view path)
 
 char *port_address_location(const char *rest, uint16_t port, struct view location)
 {
-    struct view here = view_of(*rest == '/' ? rest + 1 : rest);
+    struct view asked = view_of(*rest == '/' ? rest + 1 : rest);
     CLEANUP_BUF struct buf path, text;
     buf_init(&path, LOCATION_BYTES);
     buf_init(&text, LOCATION_BYTES);
-    here.len = path_length(here);
+    asked.len = path_length(asked);
+    struct view here = asked;
     while (here.len > 0 && here.data[here.len - 1] != '/') {
         here.len--; /* the directory of the request */
     }
     struct view to = location;
-    if (to.len == 0 || !is_location_text(to) || has_dots(here) || !take_origin(&to, port)) {
+    if (to.len == 0 || !is_location_text(to) || !is_location_text(asked) || has_dots(here) ||
+        !take_origin(&to, port)) {
         return NULL;
     }
     size_t path_len = path_length(to);
@@ -234,10 +236,8 @@ char *port_address_location(const char *rest, uint16_t port, struct view locatio
     bool absolute = segments.len > 0 ? segments.data[0] == '/' : to.len != location.len;
     int rc = absolute ? 0 : add_location_segments(&path, here);
     if (rc == 0 && segments.len == 0 && !absolute) {
-        struct view whole = view_of(*rest == '/' ? rest + 1 : rest); /* another query of the same */
-        path.len = 0;
-        whole.len = path_length(whole);
-        rc = add_location_segments(&path, whole);
+        path.len = 0; /* another query of the same */
+        rc = add_location_segments(&path, asked);
     } else if (rc == 0) {
         rc = add_location_segments(&path,
                                    absolute && segments.len > 0 ? without(segments, 1) : segments);

@@ -100,6 +100,8 @@ static void a_redirect_leads_below_its_address(void **state)
         {"/a", "", NULL},
         {"/a", "/b c", NULL},
         {"/a/../b/c", "/x", NULL},
+        {"/a\\..\\b/c", "x", NULL},
+        {"/a\\b", "?x", NULL},
         {"/a", "///evil", NULL},
         {"/a", "/x//y", "./x//y"},
     };
