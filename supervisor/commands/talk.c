@@ -234,23 +234,33 @@ static void enter_raw(struct talking *t)
     }
 }
 
-/* As it was; it is shared with our caller's shell. */
+/* In the background it is somebody else's, and a change of it would stop us. One that steers no
+ * jobs, since it is not that of our session, has no background. */
+static bool is_terminal_ours(void)
+{
+    pid_t front = tcgetpgrp(STDIN_FILENO);
+    return front < 0 || front == getpgrp();
+}
+
+/* As it was; it is shared with our caller's shell. What is on its way to it is waited for till a
+ * signal comes, which must not leave it raw. */
 static void leave_raw(struct talking *t)
 {
-    if (t->has_terminal) {
-        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &t->terminal);
+    if (t->has_terminal && is_terminal_ours() &&
+        tcsetattr(STDIN_FILENO, TCSADRAIN, &t->terminal) != 0 && errno == EINTR) {
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &t->terminal);
     }
     if (t->flags >= 0) {
         (void)fcntl(STDIN_FILENO, F_SETFL, t->flags);
     }
 }
 
-/* In the background the terminal is somebody else's; we are told again when it is ours. */
+/* We are told again when the terminal is ours. */
 static void on_continued(uv_signal_t *handle, int number)
 {
     struct talking *t = handle->data;
     (void)number;
-    if (tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+    if (is_terminal_ours()) {
         enter_raw(t);
         send_size(t);
     }

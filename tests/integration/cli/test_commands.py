@@ -435,6 +435,22 @@ def suspended():
     terminal.close()
 
 
+@suite.case("exec -it that ends in the background leaves the terminal to others, and is not stopped by it")
+def ended_in_background():
+    terminal = Terminal()
+    pid = terminal.exec("echo o''n; exec sleep 900")
+    os.kill(pid, signal.SIGTSTP)
+    terminal.shows(b"ready> ")
+    terminal.type(b"bg\n")
+    terminal.shows(b"ready> ")
+    os.kill(pid, signal.SIGTERM)
+    terminal.type(b'wait %1; echo "status $?"\n')
+    terminal.shows(f"\r\nstatus {128 + signal.SIGTERM}\r\n".encode())
+    equal(terminal.mode(), terminal.before)
+    cancelled()
+    terminal.close()
+
+
 @suite.case("Ctrl-C at a terminal ends a run that has a server of its own, and all of it")
 def interrupted_alone():
     terminal = Terminal()
