@@ -444,6 +444,7 @@ def ended_in_background():
     terminal.type(b"bg\n")
     terminal.shows(b"ready> ")
     os.kill(pid, signal.SIGTERM)
+    poll("its end, before something is typed that it would read", lambda: not os.path.exists(f"/proc/{pid}/exe"))
     terminal.type(b'wait %1; echo "status $?"\n')
     terminal.shows(f"\r\nstatus {128 + signal.SIGTERM}\r\n".encode())
     equal(terminal.mode(), terminal.before)
