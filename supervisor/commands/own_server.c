@@ -112,7 +112,17 @@ static int make_own_sandbox(struct own_server *o, const struct own_server_wish *
     return rc;
 }
 
-/* Its instance has its pid in its name. */
+static bool is_of_process(const struct server *server, pid_t pid)
+{
+    struct err dead = ERR_INIT;
+    cJSON *status = NULL;
+    bool is = server_ask(server, "GET", "/v1/status", &status, &dead) == 0 &&
+              (pid_t)member_number(status, "pid") == pid;
+    cJSON_Delete(status);
+    return is;
+}
+
+/* Its instance has its pid in its name, as one that was killed may have had it before. */
 static int find_own_place(const struct steer *s, struct own_server *o, struct err *err)
 {
     char none[] = "";
@@ -121,7 +131,8 @@ static int find_own_place(const struct steer *s, struct own_server *o, struct er
     CLEANUP_FREE char *name = alloc_printf("stdio-%d-", (int)o->client.pid);
     servers_find(&anywhere, &o->servers);
     for (size_t i = 0; i < o->servers.count; i++) {
-        if (strncmp(o->servers.items[i].name, name, strlen(name)) == 0) {
+        if (strncmp(o->servers.items[i].name, name, strlen(name)) == 0 &&
+            is_of_process(&o->servers.items[i], o->client.pid)) {
             struct server first = o->servers.items[0];
             o->servers.items[0] = o->servers.items[i];
             o->servers.items[i] = first;

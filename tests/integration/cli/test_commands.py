@@ -126,6 +126,14 @@ def nothing_left(top):
     poll("the end of all that run has begun", lambda: left_of(top) == [])
 
 
+def listen_and_die(directory):
+    """A control socket that nobody listens on any more."""
+    path = os.path.join(directory, "control.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        os.chmod(path, 0o600)
+
+
 @suite.case("run needs no server: one for the code alone gives its output as it comes, its status, and leaves nothing")
 def run_alone():
     top = mcp.temporary_directory()
@@ -150,6 +158,31 @@ def run_alone():
         equal(process.wait(120), -number)
         process.stdout.close()
         nothing_left(top)
+
+
+@suite.case("run finds its own server beside what a dead one of the same pid has left")
+def run_beside_dead():
+    top = mcp.temporary_directory()
+    process = subprocess.Popen([PROGRAM, "--runtime-dir", top, "run"], env=PLAIN, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(b"print(6 * 7)")
+    process.stdin.close()
+    own = []
+
+    def begun():
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as children:
+            own[:] = children.read().split()
+        return own or process.poll() is not None  # before we have looked
+
+    poll("its server", begun)
+    process.send_signal(signal.SIGSTOP)  # before that has its sandbox
+    for pid in own:
+        directory = os.path.join(top, f"stdio-{pid}-!")  # which is looked at first
+        os.mkdir(directory, 0o700)
+        listen_and_die(directory)
+    process.send_signal(signal.SIGCONT)
+    equal((process.stdout.read(), process.stderr.read(), process.wait(120)), (b"42\n", b"", 0))
+    process.stdout.close()
+    process.stderr.close()
 
 
 @suite.case("run takes a server with a name and no other; one that was named and does not run is an error")
@@ -747,10 +780,7 @@ def untrusted():
         directory = os.path.join(top_dir, name)
         os.mkdir(directory)
         os.chmod(directory, mode)
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(os.path.join(directory, "control.sock"))
-        os.chmod(os.path.join(directory, "control.sock"), 0o600)
-        listener.close()
+        listen_and_die(directory)
     said = run("ps", top=top_dir, status=FAILED).stderr.decode()
     contains(said, "dead")
     assert "open" not in said, said
