@@ -19,7 +19,8 @@ needs_runtime()
 if not ON_OCI:
     skip_all("does not depend on the backend")
 suite = Suite(NONE)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs this may ignore it (nohup), and what we start would as well
+for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGUSR1):
+    signal.signal(each, signal.SIG_DFL)  # who runs this may ignore it (nohup, a job in the background), and what we start would as well
 PROGRAM = os.environ["CLOISTER"]
 USAGE, FAILED = 64, 1
 PLAIN = {key: value for key, value in os.environ.items() if not key.startswith("CLOISTER_")}
