@@ -166,6 +166,15 @@ double number_at(const cJSON *root, const char *path)
     return item->valuedouble;
 }
 
+void assert_error(const struct client *c, int code, const char *words)
+{
+    const cJSON *last = client_last(c);
+    assert_int_equal((int)number_at(last, "error.code"), code);
+    if (strstr(text_at(last, "error.message"), words) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", words, text_at(last, "error.message"));
+    }
+}
+
 void assert_failure(const cJSON *result, const char *code, const char *words)
 {
     assert_true(cJSON_IsTrue(at(result, "isError")));

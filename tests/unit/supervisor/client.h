@@ -58,6 +58,10 @@ const cJSON *client_last(const struct client *c);
 /* The number at a path such as "error.code"; fails if there is none. */
 double number_at(const cJSON *root, const char *path);
 
+/* Asserts that the latest answer is an error with this code and a message that contains the
+ * words. */
+void assert_error(const struct client *c, int code, const char *words);
+
 /* Asserts that a tool's result is a failure with this code and a message that contains the
  * words. */
 void assert_failure(const cJSON *result, const char *code, const char *words);

@@ -17,15 +17,6 @@
 
 #define METHOD "\"method\":\"x\","
 
-static void assert_error(const struct client *c, int code, const char *words)
-{
-    const cJSON *last = client_last(c);
-    assert_int_equal((int)number_at(last, "error.code"), code);
-    if (strstr(text_at(last, "error.message"), words) == NULL) {
-        fail_msg("\"%s\" is not in \"%s\"", words, text_at(last, "error.message"));
-    }
-}
-
 static int setup(void **state)
 {
     *state = client_create();
