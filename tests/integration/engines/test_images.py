@@ -21,6 +21,8 @@ import mcp
 
 running = needs_engine()
 needs_runtime()
+running.load(engines.PLAIN, os.path.join(running.state["images"], "plain.tar"))
+running.load(engines.FOREIGN, engines.tar_of({"etc/hostname": b"foreign\n"}), "s390x")
 suite = Suite()
 DOCKER = running.state["kind"] == "docker"
 

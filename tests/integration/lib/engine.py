@@ -31,9 +31,9 @@ import urllib.parse
 
 VARIABLE = "CLOISTER_TEST_ENGINE"  # names the file about the engine
 IMAGE = "localhost/cloister-test:python"  # with bash and Python, as make-test-image makes it
-PLAIN = "localhost/cloister-test:plain"  # without Python
+PLAIN = "localhost/cloister-test:plain"  # without Python; only loaded by files that need it
 LANGUAGES = "localhost/cloister-test:languages"  # with libraries and other languages; only loaded on request
-FOREIGN = "localhost/cloister-test:foreign"  # labelled for another architecture
+FOREIGN = "localhost/cloister-test:foreign"  # labelled for another architecture; as the one before
 BRIDGE, CONTAINERS = "10.213.0.1/24", "10.213.0.0/24"  # in the engine's own network
 UPLINK, GATEWAY = "10.214.0.1", "10.214.0.2"  # from there to the network of a test, lib/net.py
 NAME_SERVER = "10.99.0.2"  # name server of that network
