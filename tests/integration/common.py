@@ -34,6 +34,7 @@ OWN_TOOLS = 14  # the tools of a server without profiles
 EACH = ("docker", "podman")  # the engines differ in this, or it must never go wrong on any
 ONE = ("docker",)  # a container makes a difference, and it is the same with both
 NONE = ()  # does not depend on the backend
+ELSEWHERE = "CLOISTER_TEST_ELSEWHERE" in os.environ  # a file of oci runs in a cloud or a cluster, by with_e2b.py or with_kube.py
 ALL_CASES = os.environ.get("CLOISTER_ENGINE_CASES") == "all"
 
 
@@ -50,7 +51,7 @@ class Suite(tap.Suite):
 
     def case(self, name, when=True, engines=None, beside=False):
         wanted = self.engines if engines is None else engines
-        usual = mcp.ENGINE is None or ALL_CASES or mcp.ENGINE.state["kind"] in wanted
+        usual = ALL_CASES or (mcp.ENGINE.state["kind"] in wanted if mcp.ENGINE else wanted != NONE or not ELSEWHERE)
         register = super().case(name, when, usual, beside)
         reason = gvisor.CANNOT.get(name) if gvisor.OWN_KERNEL else None
         return register if reason is None else lambda function: register(lambda: skip(f"gVisor: {reason}"))

@@ -164,7 +164,7 @@ def run_elsewhere(place, where, environment, name_of):
     files, names = files_and_names(sys.argv[1:])
     stream = Stream()
     for path in files:
-        run_file(stream, path, names, environment)
+        run_file(stream, path, names, {**environment, "CLOISTER_TEST_ELSEWHERE": "1"})
         left = []
         try:
             poll(f"no sandbox is left in the {where}", lambda: not place.boxes())
