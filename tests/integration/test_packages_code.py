@@ -3,13 +3,15 @@
 On a network of the test's own, with an index that offers packages made by hand. On container engines by with_engine.py --network.
 """
 
-from common import ON_OCI, Common, Server, Skip, Suite, contains, equal, needs_runtime, poll
+from common import NONE, ON_OCI, Common, Server, Skip, Suite, contains, equal, needs_runtime, poll
 import mcp
 import net as nets
 import wheels
 
 needs_runtime()
 net = nets.enter()
+# An engine makes the installer, its network and its volume another, and the image its pip; how an interpreter reads a cell, what our `pip` in front of
+# it takes and says, and what the server answers are the same everywhere.
 suite = Suite()
 index = wheels.Index(net.listen(8080), f"http://{nets.NAME}:8080")
 for name in ("colours", "shades", "paints", "brushes", "frames", "canvas", "quiet", "asked", "steady", "left_alone", "later"):
@@ -53,7 +55,7 @@ def magic():
     equal(server.call("check_package_status", package_name="colours", sandbox_id=sandbox)["status"], "installed")
 
 
-@suite.case("!pip install, and pip install without a sign, do the same")
+@suite.case("!pip install, and pip install without a sign, do the same", engines=NONE)
 def commands():
     equal(good("!pip install shades\nimport shades\nshades.VERSION")["result"], "'shades 1.0'")
     equal(good("pip install paints\nimport paints\npaints.VERSION")["result"], "'paints 1.0'")
@@ -84,7 +86,7 @@ def node():
     equal(good("require('left').side", language="javascript")["result"], "'left'")
 
 
-@suite.case("what is there is said to be there, and -q says nothing when it works")
+@suite.case("what is there is said to be there, and -q says nothing when it works", engines=NONE)
 def quiet():
     good("pip install colours", language="bash")
     contains(good("pip install colours", language="bash")["stdout"], "Requirement already satisfied: colours 1.0")
@@ -92,7 +94,7 @@ def quiet():
     equal((done["stdout"], done["stderr"]), ("", ""))
 
 
-@suite.case("a file of requirements")
+@suite.case("a file of requirements", engines=NONE)
 def requirements():
     server, sandbox = common()
     server.call("write_file", path="requirements.txt", content="# ours\nasked >= 1  # comment\n\nshades\n", sandbox_id=sandbox)
@@ -113,7 +115,7 @@ def others():
 # ---- it does not ----
 
 
-@suite.case("what is not there fails as install_package says it, and code may go on")
+@suite.case("what is not there fails as install_package says it, and code may go on", engines=NONE)
 def absent():
     done = run("pip install no-such-package", language="bash")
     equal((done["status"], done["exit_code"]), ("error", 1))
@@ -121,7 +123,7 @@ def absent():
     contains(good("!pip install no-such-package\n_exit_code")["result"], "1")
 
 
-@suite.case("options, paths and URLs that cannot be honoured get one line that says so")
+@suite.case("options, paths and URLs that cannot be honoured get one line that says so", engines=NONE)
 def options():
     for words, what in (("--index-url http://127.0.0.1/simple colours", "--index-url cannot be honoured"), ("-i http://x colours", "-i cannot be honoured"),
                         ("-e .", "-e cannot be honoured"), ("git+https://example.org/a/b", '"git+https://example.org/a/b" is no name'), ("./here.whl", "is no name"),
@@ -132,7 +134,7 @@ def options():
     contains(one_line(run("%pip install --index-url http://127.0.0.1/simple colours")), "--index-url cannot be honoured")
 
 
-@suite.case("more at once than a sandbox may wait for are refused at once, and the others are not disturbed")
+@suite.case("more at once than a sandbox may wait for are refused at once, and the others are not disturbed", engines=NONE)
 def flood():
     server, sandbox = common()
     with wheels.Held(index):
@@ -155,7 +157,7 @@ def hostile():
     equal(good("1 + 1")["result"], "2")
 
 
-@suite.case("where packages are off, one line says so at once, in a cell as in a shell")
+@suite.case("where packages are off, one line says so at once, in a cell as in a shell", engines=NONE)
 def off():
     with Server("--packages=no") as server:
         server.legacy()
