@@ -317,7 +317,7 @@ static int keep_opened(struct worker *w, const struct backend_info *info, struct
 }
 
 /* Adds the languages, which are known only after HELLO. */
-static int add_languages(struct worker *w, struct view_list languages, struct err *err)
+static int add_languages(struct worker *w, const struct msg_hello_ok *hello, struct err *err)
 {
     struct msg m;
     struct buf out;
@@ -326,7 +326,8 @@ static int add_languages(struct worker *w, struct view_list languages, struct er
         return rc;
     }
     buf_init(&out, LIMIT_FRAME);
-    m.opened.languages = languages;
+    m.opened.languages = hello->languages;
+    m.opened.looked = hello->looked;
     rc = msg_encode(&out, &m, err);
     if (rc == 0) {
         struct buf old = w->opened;
@@ -354,7 +355,7 @@ static void on_link_up(void *arg, const struct msg_hello_ok *hello)
     if (w->sm.state != WORKER_OPENING) {
         return; /* a later stream, which changes nothing for the supervisor */
     }
-    if (add_languages(w, hello->languages, &err) < 0) {
+    if (add_languages(w, hello, &err) < 0) {
         leave_untold(w, &err);
         return;
     }

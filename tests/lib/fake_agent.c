@@ -26,7 +26,7 @@
  *
  * Operations of one language run one after another. Like the real agent it ends when there has been
  * no connection for its grace period. The environment chooses faults of HELLO: FAKE_HELLO =
- * version | refuse | silent | garbage | later (twice, then well) | never (always "later").
+ * version | refuse | silent | garbage | mute | later (twice, then well) | never (always "later").
  */
 #include <errno.h>
 #include <poll.h>
@@ -416,7 +416,8 @@ static void on_hello(struct agent *a, const struct msg *m)
     ok.hello_ok.build = view_of("fake");
     ok.hello_ok.pid = (uint64_t)getpid();
     ok.hello_ok.languages.items = languages;
-    ok.hello_ok.languages.count = 2;
+    ok.hello_ok.languages.count = strcmp(fault, "mute") == 0 ? 0 : 2;
+    ok.hello_ok.looked = view_of(strcmp(fault, "mute") == 0 ? "/bin: Permission denied" : "");
     send_msg(a, &ok);
     a->greeted = true;
 }

@@ -38,6 +38,7 @@
 #include "worker/agent/link/endpoint.h"
 #include "worker/agent/link/relay.h"
 #include "worker/agent/process/killtree.h"
+#include "worker/agent/process/places.h"
 #include "worker/agent/run/connect.h"
 
 #define END_MS     2000  /* for keepers to end everything before we go */
@@ -518,17 +519,41 @@ void agent_set_up_languages(struct agent *a)
     agent_look_for_languages(a);
 }
 
-static bool has_any_language(const struct agent *a)
+bool agent_has_interp(const struct agent *a)
 {
-    const struct runners *r = &a->programs.runners;
     bool any = false;
     for (size_t i = 0; i < AGENT_INTERPS && !any; i++) {
         any = a->interps[i].path != NULL;
     }
+    return any;
+}
+
+static bool has_any_language(const struct agent *a)
+{
+    const struct runners *r = &a->programs.runners;
+    bool any = agent_has_interp(a);
     for (size_t i = 0; i < r->count && !any; i++) {
         any = r->items[i].there == SPAWN_FOUND;
     }
     return any;
+}
+
+void agent_explain_languages(const struct agent *a, char *out, size_t size)
+{
+    const char *programs[AGENT_INTERPS];
+    for (size_t i = 0; i < AGENT_INTERPS; i++) {
+        programs[i] = langs[i]->program;
+    }
+    places_explain(&a->config.spawn, programs, AGENT_INTERPS, out, size);
+}
+
+/* A moment later all may be there, and nobody could say why it was not. */
+static void note_what_there_is(struct agent *a)
+{
+    if (a->looked == NULL) {
+        a->looked = alloc_array(PLACES_MAX, 1);
+        agent_explain_languages(a, a->looked, PLACES_MAX);
+    }
 }
 
 void agent_look_for_languages(struct agent *a)
@@ -543,6 +568,7 @@ void agent_look_for_languages(struct agent *a)
             interp_doubt(&a->interps[i]);
         }
         runners_doubt(r);
+        note_what_there_is(a);
     }
 }
 
@@ -653,6 +679,7 @@ int agent_run(const struct agent_config *config, struct err *err)
                 (unsigned long long)config->grace_ms);
     }
     end_all(a);
+    free(a->looked);
     free(a);
     return code;
 }

@@ -54,6 +54,7 @@ struct agent {
     struct changes changes;
     struct interp interps[AGENT_INTERPS]; /* those with a path are installed */
     bool languages_told;                  /* to a worker, in an answer to HELLO */
+    char *looked; /* owned; what there was when nothing was found first, until that is told */
     struct programs programs;
     struct installs installs;
     struct doorway doorway;
@@ -91,6 +92,12 @@ void agent_look_for_languages(struct agent *a);
 /* agent.c: -ERR_IO if nothing was found and a lookup could not tell what is there, with its reason:
  * then it is not known yet that there is no language. */
 int agent_check_languages(const struct agent *a, struct err *err) WARN_UNUSED;
+
+/* agent.c: whether any of the live languages was found. */
+bool agent_has_interp(const struct agent *a);
+
+/* agent.c: what there is now where interpreters are looked for; cut off where it does not fit. */
+void agent_explain_languages(const struct agent *a, char *out, size_t size);
 
 /* agent.c: interpreter by language name, NULL if there is none. */
 struct interp *agent_find_interp(struct agent *a, struct view language);

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
@@ -18,10 +19,12 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/files/op.h"
 #include "worker/agent/link/request.h"
+#include "worker/agent/process/places.h"
 #include "worker/agent/run/connect.h"
 
 #define OP_INFO_MAX 256u /* bytes of one encoded OP_INFO */
-#define PLACES_MAX  400  /* of a text that says where interpreters were looked for */
+#define LISTED_MAX  400  /* of a hint that says where interpreters were looked for */
+#define LOOKED_MAX  (2 * PLACES_MAX + 16)
 
 void agent_send(struct agent *a, struct link *l, const struct msg *m)
 {
@@ -101,6 +104,23 @@ static int find_languages(struct agent *a, struct err *err)
     return a->languages_told ? 0 : agent_check_languages(a, err);
 }
 
+/* What there was when nothing was found, if that is so now or if it was so before: then the worker
+ * can tell why. "" for an agent that has found languages at once, or some later that only a worker
+ * could name. */
+static const char *explain_hello(const struct agent *a, size_t languages, char *out, size_t size)
+{
+    char now[PLACES_MAX];
+    const char *before = a->looked != NULL ? a->looked : "";
+    if (languages > 0) {
+        return agent_has_interp(a) ? before : "";
+    }
+    agent_explain_languages(a, now, sizeof(now));
+    snprintf(out, size, "%s%s%s", now,
+             before[0] != '\0' && strcmp(before, now) != 0 ? "; before: " : "",
+             strcmp(before, now) != 0 ? before : "");
+    return out;
+}
+
 static int hello(struct agent *a, struct link *l, const struct msg *m, struct err *err)
 {
     struct err why = ERR_INIT;
@@ -127,12 +147,12 @@ static int hello(struct agent *a, struct link *l, const struct msg *m, struct er
     reply.hello_ok.pid = (uint64_t)getpid();
     reply.hello_ok.languages.items = languages;
     reply.hello_ok.languages.count = list_languages(a, languages);
-    if (reply.hello_ok.languages.count == 0) {
-        char places[PLACES_MAX];
-        spawn_explain_path(&a->config.spawn, places, sizeof(places));
-        log_warn("no interpreter was found as uid %u in %s", (unsigned)a->config.spawn.uid, places);
-    }
+    char looked[LOOKED_MAX];
+    reply.hello_ok.looked =
+        view_of(explain_hello(a, reply.hello_ok.languages.count, looked, sizeof(looked)));
     agent_send(a, l, &reply);
+    free(a->looked);
+    a->looked = NULL;
     return 0;
 }
 
@@ -196,8 +216,8 @@ static void hint_languages(struct agent *a, char *hint, size_t size)
         at += len > 0 ? (size_t)len : 0;
     }
     if (n == 0) {
-        char places[PLACES_MAX];
-        spawn_explain_path(&a->config.spawn, places, sizeof(places));
+        char places[LISTED_MAX];
+        places_list(&a->config.spawn, places, sizeof(places));
         snprintf(hint, size, "this sandbox has no interpreter at all (looked in %s)", places);
     }
 }

@@ -117,6 +117,21 @@ static void an_agent_that_is_not_ready_yet_is_asked_again(void **state)
     assert_true(log_has(d, "not ready: cannot look for python3: Too many open files"));
 }
 
+static void what_an_agent_without_languages_has_looked_at_is_passed_on(void **state)
+{
+    struct driver *d = *state;
+    struct answer a;
+    struct view env = view_of("FAKE_HELLO=mute");
+    struct msg m = make_open("", false);
+    m.open.env = (struct view_list){&env, 1};
+    driver_start(d, 1);
+    driver_ask(d, &m, &a, MSG_OPENED);
+    assert_int_equal(a.m.opened.languages.count, 0);
+    assert_true(view_is(a.m.opened.looked, "/bin: Permission denied"));
+    answer_finish(&a);
+    driver_close(d);
+}
+
 static void an_agent_that_is_never_ready_is_given_up_with_its_reason(void **state)
 {
     struct driver *d = *state;
@@ -643,6 +658,7 @@ int main(void)
         CASE(nothing_can_be_taken_over_where_nothing_is),
         CASE(an_agent_that_says_a_wrong_hello_is_not_used),
         CASE(an_agent_that_is_not_ready_yet_is_asked_again),
+        CASE(what_an_agent_without_languages_has_looked_at_is_passed_on),
         CASE(an_agent_that_is_never_ready_is_given_up_with_its_reason),
         CASE(an_agent_that_says_nothing_is_given_up),
         CASE(streams_that_fail_at_first_are_tried_again),

@@ -353,31 +353,16 @@ static enum spawn_found look_in(const struct spawn_config *c, const char *dirs, 
     return found;
 }
 
-static const char *search_path(void)
+const char *spawn_search_path(void)
 {
     const char *dirs = getenv("PATH");
     return dirs != NULL && dirs[0] != '\0' ? dirs : SPAWN_DEFAULT_PATH;
 }
 
-void spawn_explain_path(const struct spawn_config *c, char *out, size_t size)
-{
-    size_t at = 0;
-    out[0] = '\0';
-    for (const char *p = search_path(); *p != '\0' && at < size;) {
-        size_t len = strcspn(p, ":");
-        CLEANUP_FREE char *dir = alloc_printf("%.*s", (int)len, p);
-        CLEANUP_FD int fd = spawn_open_as_user(c, dir, O_PATH | O_DIRECTORY);
-        int n = snprintf(out + at, size - at, "%s%s: %s", at > 0 ? ", " : "", dir,
-                         fd >= 0 ? "there" : strerror(errno));
-        at += n > 0 ? (size_t)n : 0;
-        p += len + (p[len] == ':');
-    }
-}
-
 enum spawn_found spawn_find_program(const struct spawn_config *c, const char *name, char **ret)
 {
     if (strchr(name, '/') == NULL) {
-        return look_in(c, search_path(), name, ret);
+        return look_in(c, spawn_search_path(), name, ret);
     }
     enum spawn_found found = look_at_program(c, name);
     if (found == SPAWN_FOUND) {

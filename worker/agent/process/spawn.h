@@ -72,9 +72,8 @@ enum spawn_found {
 enum spawn_found spawn_find_program(const struct spawn_config *c, const char *name,
                                     char **ret) WARN_UNUSED;
 
-/* Writes where user code's programs are looked for, and what there is of each place: "/usr/bin: No
- * such file or directory, /bin: there". Cut off where it does not fit. */
-void spawn_explain_path(const struct spawn_config *c, char *out, size_t size);
+/* Where programs without a slash are looked for: the agent's PATH. Borrowed until it changes. */
+const char *spawn_search_path(void);
 
 /* open(2), close-on-exec, with user code's rights to files. Returns -1 and errno on failure. */
 int spawn_open_as_user(const struct spawn_config *c, const char *path, int flags);

@@ -82,6 +82,7 @@ static int lab_teardown(void **state)
         }
         programs_finish(&lab->agent->programs);
         op_table_finish(&lab->agent->ops);
+        free(lab->agent->looked);
         free(lab->agent);
         close(lab->peer);
     }
@@ -198,12 +199,13 @@ static struct msg say_hello(struct lab *lab, uint8_t *in, size_t size)
     return ask(lab, &m, in, size);
 }
 
-/* "bash quack" */
-static void tell_languages(struct lab *lab, char *text, size_t size)
+/* "bash quack", and what the agent says about its looks. */
+static void tell_looks(struct lab *lab, char *text, size_t size, char *looked, size_t looked_size)
 {
     uint8_t in[4096];
     struct msg reply = say_hello(lab, in, sizeof(in));
     assert_int_equal(reply.type, MSG_HELLO_OK);
+    snprintf(looked, looked_size, "%.*s", VIEW_ARG(reply.hello_ok.looked));
     text[0] = '\0';
     for (size_t i = 0; i < reply.hello_ok.languages.count; i++) {
         size_t at = strlen(text);
@@ -211,6 +213,12 @@ static void tell_languages(struct lab *lab, char *text, size_t size)
                  VIEW_ARG(reply.hello_ok.languages.items[i]));
     }
     msg_finish(&reply);
+}
+
+static void tell_languages(struct lab *lab, char *text, size_t size)
+{
+    char looked[4096];
+    tell_looks(lab, text, size, looked, sizeof(looked));
 }
 
 /* True if it is running or queued. */
@@ -320,6 +328,82 @@ static void a_sandbox_in_which_nothing_at_all_was_found_is_looked_at_again(void 
     assert_false(is_taken(lab, "d", "python"));
 }
 
+/* ---- why there is none ---- */
+
+static void one_that_finds_nothing_tells_each_place_with_its_error(void **state)
+{
+    struct lab *lab = *state;
+    char languages[64];
+    char looked[4096];
+    CLEANUP_FREE char *path = alloc_printf("%s:%s/absent:%s/\xff\n", lab->dir, lab->dir, lab->dir);
+    setenv("PATH", path, 1);
+    put_program(lab, "bash", 0640);
+    start_agent(lab);
+    give_them_back(lab);
+    tell_looks(lab, languages, sizeof(languages), looked, sizeof(looked));
+    CLEANUP_FREE char *uid = alloc_printf("uid %lu; / has type 0x", (unsigned long)geteuid());
+    CLEANUP_FREE char *places = alloc_printf(
+        "; %s: there (python3: No such file or directory, node: No such file or directory, "
+        "bash: mode 0640), %s/absent: No such file or directory, %s/\?\?: No such file",
+        lab->dir, lab->dir, lab->dir);
+    assert_string_equal(languages, "");
+    assert_memory_equal(looked, uid, strlen(uid));
+    assert_non_null(strstr(looked, places));
+    assert_non_null(strstr(looked, " names: "));
+    assert_non_null(strstr(looked, "; before: ")); /* there were no descriptors */
+    assert_non_null(strstr(looked, "Too many open files"));
+}
+
+static void one_that_finds_its_languages_late_tells_what_there_was_before_and_once(void **state)
+{
+    struct lab *lab = *state;
+    char languages[64];
+    char looked[4096];
+    setenv("PATH", "/nowhere/bin", 1);
+    start_agent(lab);
+    give_them_back(lab);
+    setenv("PATH", lab->dir, 1);
+    put_program(lab, "bash", 0755);
+    tell_looks(lab, languages, sizeof(languages), looked, sizeof(looked));
+    assert_string_equal(languages, "bash");
+    assert_non_null(strstr(looked, "/nowhere/bin: "));
+    assert_null(strstr(looked, lab->dir));
+    lab->agent->current = NULL;
+    tell_looks(lab, languages, sizeof(languages), looked, sizeof(looked));
+    assert_string_equal(languages, "bash");
+    assert_string_equal(looked, "");
+}
+
+static void an_image_for_programs_only_tells_nothing(void **state)
+{
+    struct lab *lab = *state;
+    char languages[64];
+    char looked[4096];
+    put_program(lab, "quack", 0755);
+    start_agent(lab);
+    give_them_back(lab);
+    tell_looks(lab, languages, sizeof(languages), looked, sizeof(looked));
+    assert_string_equal(languages, "quack");
+    assert_string_equal(looked, "");
+}
+
+static void a_PATH_of_any_length_is_cut_off(void **state)
+{
+    struct lab *lab = *state;
+    char languages[64];
+    char looked[4096];
+    CLEANUP_FREE char *path = alloc_array(64 << 10, 1);
+    for (size_t i = 0; i + 8 < 64 << 10; i += 6) {
+        memcpy(path + i, "/none:", 7);
+    }
+    setenv("PATH", path, 1);
+    start_agent(lab);
+    give_them_back(lab);
+    tell_looks(lab, languages, sizeof(languages), looked, sizeof(looked));
+    assert_string_equal(languages, "");
+    assert_in_range(strlen(looked), 500, 2100);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, lab_setup, lab_teardown)
@@ -331,6 +415,10 @@ int main(void)
         T(no_worker_is_told_that_nothing_is_there_before_that_is_known),
         T(a_worker_that_comes_later_is_let_in_although_nothing_can_be_looked_at),
         T(a_sandbox_in_which_nothing_at_all_was_found_is_looked_at_again),
+        T(one_that_finds_nothing_tells_each_place_with_its_error),
+        T(one_that_finds_its_languages_late_tells_what_there_was_before_and_once),
+        T(an_image_for_programs_only_tells_nothing),
+        T(a_PATH_of_any_length_is_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
