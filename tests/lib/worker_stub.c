@@ -357,15 +357,15 @@ static void send_opened(struct stub *s, struct ipc_request *request, uint64_t se
 {
     struct view languages[] = {view_of("python"), view_of("bash")};
     struct view unapplied[] = {view_of("disk: this is a stub")};
+    const char *late = getenv("WORKER_STUB_LATE"); /* found its languages at the second look */
     struct msg r = {.type = MSG_OPENED, .seq = seq};
     r.opened.backend = view_of("stub");
     r.opened.runtime = view_of("/stub");
     r.opened.image = view_of(s->image);
     r.opened.workspace = view_of("/workspace");
-    r.opened.languages.items = languages;
-    r.opened.languages.count = is_mute(s) ? 0 : 2;
-    r.opened.unapplied.items = unapplied;
-    r.opened.unapplied.count = 1;
+    r.opened.languages = (struct view_list){languages, is_mute(s) ? 0 : 2};
+    r.opened.looked = view_of(is_mute(s) ? "/bin: an empty root" : late != NULL ? late : "");
+    r.opened.unapplied = (struct view_list){unapplied, 1};
     send_msg(request, &r);
 }
 

@@ -5,6 +5,10 @@
  * more, by the next worker, while the client waits. If the second one is no better, the creation
  * fails if other sandboxes of the image have had languages.
  *
+ * Each time the log has what the agent has looked at, because nothing else remains of such a
+ * sandbox that could tell the cause; so it has when the agent found its languages at a second look
+ * only.
+ *
  * If none has, the image is taken to be for programs only, and its later sandboxes are accepted at
  * once. So the first sandboxes of an image are checked, too, and an image without interpreters
  * costs one more creation, once in a server's life.
@@ -13,7 +17,8 @@
 #include "common/log.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
-#define EXIT_MS 1000 /* from the answer to CLOSE to the exit */
+#define EXIT_MS    1000 /* from the answer to CLOSE to the exit */
+#define LOOKED_MAX 1400 /* bytes of a log line, so that the sandbox's id fits as well */
 #define HINT_MUTE                                                                                  \
     "try again; if the image was changed and has no interpreter any more, restart the server; "    \
     "else the engine or its storage is in trouble, see its log"
@@ -63,16 +68,33 @@ bool sandbox_is_mute(struct sandbox *s)
     return !engine_is_silent(s->engine, s->backend, s->image);
 }
 
-void sandbox_make_again(struct sandbox *s)
+/* The part of it that is logged. */
+static struct view cut_looked(struct view looked)
+{
+    return view_bytes(looked.data, looked.len < LOOKED_MAX ? looked.len : LOOKED_MAX);
+}
+
+void sandbox_note_late(const struct sandbox *s, struct view looked)
+{
+    struct view said = cut_looked(looked);
+    if (said.len > 0 && s->languages.count > 0) {
+        log_warn("sandbox had no language at first: %.*s image=%s sandbox=%s", VIEW_ARG(said),
+                 s->image, s->id);
+    }
+}
+
+void sandbox_make_again(struct sandbox *s, struct view looked)
 {
     struct msg m = {.type = MSG_CLOSE};
     struct err err = ERR_INIT;
-    if (s->made.state == MADE_AGAIN) {
+    struct view said = cut_looked(looked);
+    bool again = s->made.state == MADE_AGAIN;
+    log_warn("sandbox started without any language%s: %.*s image=%s sandbox=%s",
+             again ? " once more" : " and is created again", VIEW_ARG(said), s->image, s->id);
+    if (again) {
         fail_mute(s, " twice");
         return;
     }
-    log_warn("sandbox started without any language and is created again image=%s sandbox=%s",
-             s->image, s->id);
     sm_move(&s->made, MADE_MUTE);
     uv_timer_stop(&s->opening.poll_timer);
     if (worker_link_ask(s->link, &m, TIME_CLOSE_MS, on_mute_removed, s, &err) < 0) {

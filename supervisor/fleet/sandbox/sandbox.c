@@ -267,8 +267,9 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
         sm_move(&s->attempt, ATTEMPT_REACHED);
         sandbox_take_opened(s, &reply->opened);
         worker_policy_reached(&s->policy);
+        sandbox_note_late(s, reply->opened.looked);
         if (sandbox_is_mute(s) && creating) {
-            sandbox_make_again(s);
+            sandbox_make_again(s, reply->opened.looked);
         } else if (creating && !sandbox_keep(s)) {
             sandbox_created(s, "created");
         } else if (creating) {

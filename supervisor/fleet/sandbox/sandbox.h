@@ -298,8 +298,12 @@ bool sandbox_progress_overdue(const struct sandbox_progress *n, uint64_t now_ms)
 bool sandbox_is_mute(struct sandbox *s);
 
 /* Removes it and has the next worker create it again; fails the creation if that was tried before.
- * Only in CREATING. */
-void sandbox_make_again(struct sandbox *s);
+ * Logs what its agent has looked at. Only in CREATING. */
+void sandbox_make_again(struct sandbox *s, struct view looked);
+
+/* Logs what the agent of one that has languages had looked at before it found them, if there was
+ * such a time: the cause may be one that leaves others mute. */
+void sandbox_note_late(const struct sandbox *s, struct view looked);
 
 /* ---- claim.c: one that was made for nobody ---- */
 

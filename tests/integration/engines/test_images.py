@@ -15,7 +15,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
-from common import Server, Skip, Suite, clear, contains, doctor, equal, needs_engine, needs_runtime, opened, poll
+from common import Server, Skip, Suite, clear, contains, doctor, equal, needs_engine, needs_runtime, opened, poll, works
 import engine as engines
 import mcp
 
@@ -154,6 +154,42 @@ def image_with_a_file_in_the_way():
             contains(error["hint"], "/workspace")
         finally:
             running.ask("DELETE", f"/images/{name}", force="1")
+
+
+def warnings_of(server, words):
+    return [line for line in server.log if " warn " in line and words in line]
+
+
+@contextlib.contextmanager
+def lost(image):
+    """The engine's storage has lost the files of an image of one layer, as one that is not mounted has."""
+    place = (running.ask("GET", f"/images/{image}/json")["GraphDriver"]["Data"] or {}).get("UpperDir")
+    if place is None:
+        raise Skip("the engine's storage has no directory for the layer of an image")
+    os.rename(place, f"{place}.aside")
+    os.mkdir(place, 0o755)
+    try:
+        yield
+    finally:
+        shutil.rmtree(place)
+        os.rename(f"{place}.aside", place)
+
+
+@suite.case("a sandbox whose root came up empty is not given out, and the log says what was there")
+def empty_root():
+    server, sandbox = opened()
+    with server:
+        server.call("close_sandbox", sandbox_id=sandbox)
+        with lost(engines.IMAGE):
+            error = clear(server.call_failing("create_sandbox")["error"])
+        equal(error["code"], "engine_unavailable")
+        contains(error["message"], "without any interpreter twice")
+        poll("the log has a warning of each try", lambda: len(warnings_of(server, "without any language")) == 2)
+        for line in warnings_of(server, "without any language"):
+            contains(line, "; / has type 0x")
+            contains(line, "/usr/bin: No such file or directory")
+            contains(line, " sandbox=")
+        works(server)
 
 
 @suite.case("what an image says about user, program, directory, health and volumes changes nothing")

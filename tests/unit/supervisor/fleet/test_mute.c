@@ -4,18 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
+#include "common/cleanup.h"
 #include "supervisor/fleet/engine/spoken.h"
 #include "tests/unit/supervisor/fleet/fixture.h"
 
 static int setup(void **state)
 {
     unsetenv("WORKER_STUB_MUTE");
+    unsetenv("WORKER_STUB_LATE");
     return fixture_setup(state);
 }
 
 static int teardown(void **state)
 {
     unsetenv("WORKER_STUB_MUTE");
+    unsetenv("WORKER_STUB_LATE");
     return fixture_teardown(state);
 }
 
@@ -161,6 +165,48 @@ static void one_that_is_closed_while_it_is_made_again_leaves_nothing(void **stat
     }
 }
 
+/* Opens one with this variable set to this value; the log of that in *ret. */
+static void open_logged(struct fixture *f, const char *variable, const char *value, struct buf *ret,
+                        char id[FLEET_ID_SIZE])
+{
+    struct answer a;
+    fixture_start(f);
+    speak(f, "talker");
+    setenv(variable, value, 1);
+    fixture_log_begin(f);
+    begin_open(f, NULL, "talker", &a);
+    wait_times(f, &a, 1);
+    snprintf(id, FLEET_ID_SIZE, "%s", a.id);
+    answer_finish(&a);
+    fixture_stop(f);
+    fixture_log_end(f, ret);
+}
+
+static void why_one_has_no_language_is_in_the_log_each_time(void **state)
+{
+    struct buf log;
+    char id[FLEET_ID_SIZE];
+    open_logged(*state, "WORKER_STUB_MUTE", "always", &log, id);
+    const char *first = strstr(buf_cstr(&log), " warn  cloister: sandbox started without any "
+                                               "language and is created again: /bin: an empty root "
+                                               "image=talker sandbox=");
+    assert_non_null(first);
+    assert_non_null(strstr(first, "language once more: /bin: an empty root image=talker sandbox="));
+    buf_finish(&log);
+}
+
+static void why_one_had_no_language_at_first_is_in_the_log(void **state)
+{
+    struct buf log;
+    char id[FLEET_ID_SIZE];
+    open_logged(*state, "WORKER_STUB_LATE", "/bin: Permission denied", &log, id);
+    CLEANUP_FREE char *line = alloc_printf(" warn  cloister: sandbox had no language at first: "
+                                           "/bin: Permission denied image=talker sandbox=%s\n",
+                                           id);
+    assert_non_null(strstr(buf_cstr(&log), line));
+    buf_finish(&log);
+}
+
 static void images_are_remembered_within_a_bound(void **state)
 {
     (void)state;
@@ -194,6 +240,8 @@ int main(void)
         T(the_first_of_an_image_is_not_given_out_without_languages_either),
         T(one_that_cannot_be_removed_fails_and_is_swept),
         T(one_that_is_closed_while_it_is_made_again_leaves_nothing),
+        T(why_one_has_no_language_is_in_the_log_each_time),
+        T(why_one_had_no_language_at_first_is_in_the_log),
         cmocka_unit_test(images_are_remembered_within_a_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
