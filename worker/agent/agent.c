@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/log.h"
@@ -41,8 +42,9 @@
 #include "worker/agent/process/places.h"
 #include "worker/agent/run/connect.h"
 
-#define END_MS     2000  /* for keepers to end everything before we go */
-#define MMAP_BYTES 65536 /* larger allocations go back to the system when freed */
+#define END_MS        2000 /* for keepers to end everything before we go */
+#define ROOT_TEXT_MAX 250
+#define MMAP_BYTES    65536 /* larger allocations go back to the system when freed */
 
 static const struct lang *const langs[AGENT_INTERPS] = {&lang_python, &lang_node, &lang_bash};
 
@@ -583,6 +585,20 @@ int agent_check_languages(const struct agent *a, struct err *err)
     return 0;
 }
 
+/* An engine may start a container whose file system is not mounted: its root is then the directory
+ * for that, which is closed to everybody but root. The agent, which is static, would run in it. */
+static int check_root(const struct agent *a, struct err *err)
+{
+    char places[ROOT_TEXT_MAX];
+    CLEANUP_FD int fd = spawn_open_as_user(&a->config.spawn, "/.", O_PATH | O_DIRECTORY);
+    if (fd >= 0 || errno != EACCES) {
+        return 0;
+    }
+    agent_explain_languages(a, places, sizeof(places));
+    return err_set(err, ERR_DENIED,
+                   "user code may not enter the root, so it is not that of its image: %s", places);
+}
+
 /* Waits until the keepers have killed everything. Pid 1 need not wait: when it exits, the kernel
  * kills every process of the namespace. */
 static void wait_for_keepers(const struct agent *a)
@@ -653,7 +669,7 @@ int agent_run(const struct agent_config *config, struct err *err)
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 #endif
-    if (set_up_agent_process(a, err) < 0 ||
+    if (check_root(a, err) < 0 || set_up_agent_process(a, err) < 0 ||
         (config->relay_stdio && relay_start(config->listen, &a->relay, err) < 0)) {
         installs_finish(&a->installs);
         doorway_finish(&a->doorway);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -45,6 +46,48 @@ static void an_agent_says_why_it_cannot_listen(void **state)
     lab_expect_complaint(lab, both, STDIN_FILENO, EXIT_CODE_USAGE, "one of --fd and --listen");
     lab_expect_complaint(lab, neither, STDIN_FILENO, EXIT_CODE_USAGE, "one of --fd and --listen");
     lab_expect_complaint(lab, no_path, STDIN_FILENO, EXIT_CODE_USAGE, "--relay-stdio");
+}
+
+/* As in a container whose file system is not mounted. */
+static void an_agent_whose_root_is_closed_to_user_code_says_so_and_ends(void **state)
+{
+    struct lab *lab = *state;
+    static const char *const args[] = {"agent",      "serve", "--listen", "/sock", "--sandbox",
+                                       "x",          "--uid", "12345",    "--gid", "12345",
+                                       "--grace-ms", "1",     NULL};
+    char root[128];
+    char said[1024] = "";
+    int pipe_fds[2];
+    int status = 0;
+    if (geteuid() != 0) {
+        skip(); /* only root may change its root */
+    }
+    snprintf(root, sizeof(root), "%s/root", lab->dir);
+    int agent = open(getenv("CLOISTER_AGENT"), O_RDONLY | O_CLOEXEC);
+    assert_true(agent >= 0);
+    assert_int_equal(mkdir(root, 0700), 0);
+    assert_int_equal(pipe(pipe_fds), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (dup2(pipe_fds[1], STDERR_FILENO) >= 0 && chroot(root) == 0 && chdir("/") == 0) {
+            fexecve(agent, (char *const *)(uintptr_t)args, environ);
+        }
+        _exit(127);
+    }
+    close(pipe_fds[1]);
+    close(agent);
+    size_t len = 0;
+    ssize_t n;
+    while ((n = read(pipe_fds[0], said + len, sizeof(said) - 1 - len)) > 0) {
+        len += (size_t)n;
+    }
+    close(pipe_fds[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_CODE_SETUP);
+    assert_non_null(strstr(said, "user code may not enter the root"));
+    assert_non_null(strstr(said, "uid 12345; / has type 0x"));
+    assert_non_null(strstr(said, ", mode 0700 and 0 names"));
 }
 
 /* ---- a whole agent --------------------------------------------------------------------------- */
@@ -356,6 +399,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(an_agent_says_why_it_cannot_listen),
+        CASE(an_agent_whose_root_is_closed_to_user_code_says_so_and_ends),
         cmocka_unit_test(an_agent_listens_and_serves_relays),
         cmocka_unit_test(the_link_comes_again_after_a_relay_was_killed),
         cmocka_unit_test(a_killed_agent_ends_its_relay_and_leaves_a_socket_that_is_replaced),
