@@ -34,9 +34,14 @@ void answer_finish(struct answer *a)
     buf_finish(&a->errout);
 }
 
+/* Answers are on the stacks of tests. One that has failed has left its own, and what it still
+ * waited for is answered when the fleet is stopped. */
+static bool answers_are_gone;
+
 int fixture_setup(void **state)
 {
     struct fixture *f = alloc_one(struct fixture);
+    answers_are_gone = false;
     f->kept_stderr = -1;
     log_set_level(getenv("TEST_LOG") != NULL ? LOG_DEBUG : LOG_ERROR);
     unsetenv("WORKER_STUB");
@@ -202,6 +207,7 @@ int fixture_teardown(void **state)
         dup2(f->kept_stderr, STDERR_FILENO);
         close(f->kept_stderr);
     }
+    answers_are_gone = true;
     if (f->fleet != NULL) {
         fixture_stop(f); /* a fleet that gave up would leave handles on the loop */
     }
@@ -383,6 +389,9 @@ void wait_state(struct fixture *f, const char *id, const char *state)
 
 static void take_result(struct answer *a, int rc, const struct err *err, const char *hint)
 {
+    if (answers_are_gone) {
+        return;
+    }
     a->times++;
     a->rc = rc;
     if (rc < 0) {
@@ -409,7 +418,7 @@ void on_info(void *arg, int rc, const struct fleet_info *info, const struct err 
 {
     struct answer *a = arg;
     take_result(a, rc, err, hint);
-    if (rc < 0) {
+    if (rc < 0 || answers_are_gone) {
         return;
     }
     snprintf(a->id, sizeof(a->id), "%s", info->id);
@@ -435,6 +444,9 @@ void on_info(void *arg, int rc, const struct fleet_info *info, const struct err 
 void on_progress(void *arg, const struct fleet_progress *progress)
 {
     struct answer *a = arg;
+    if (answers_are_gone) {
+        return;
+    }
     assert_int_equal(a->times, 0);
     a->steps++;
     snprintf(a->step, sizeof(a->step), "%s", progress->text);
@@ -447,7 +459,7 @@ void on_outcome(void *arg, int rc, const struct fleet_outcome *outcome, const st
 {
     struct answer *a = arg;
     take_result(a, rc, err, hint);
-    if (rc < 0) {
+    if (rc < 0 || answers_are_gone) {
         return;
     }
     snprintf(a->op, sizeof(a->op), "%s", outcome->op);
