@@ -29,6 +29,45 @@ static void variables_and_results_live(void **state)
     assert_true(r->last.duration_us > 0);
 }
 
+static size_t count_of(const char *text, const char *word)
+{
+    size_t n = 0;
+    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
+        n++;
+    }
+    return n;
+}
+
+/* One expression in one line is compiled in another way than all else. */
+static void an_expression_in_one_line_is_code_like_any_other(void **state)
+{
+    static const struct {
+        const char *code, *result;
+    } rows[] = {
+        {"(n := 5)", "5"},  {"n,", "(5,)"},    {"*range(2), n", "(0, 1, 5)"},
+        {"n  # five", "5"}, {"n\n", "5"},      {"'\\d'", "'\\\\d'"},
+        {"n == 5", "True"}, {"n; n + 1", "6"}, {"await c() ", "7"},
+    };
+    struct fixture *f = fixture_of(state);
+    run(f, "python", "async def c():\n    return 7");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct agent_result *r = run(f, "python", rows[i].code);
+        assert_status(r, OP_STATUS_OK);
+        assert_string_equal(r->result, rows[i].result);
+    }
+    struct agent_result *r = run(f, "python", "[0](n)");
+    assert_status(r, OP_STATUS_ERROR);
+    assert_int_equal(count_of(r->err, "SyntaxWarning"), 1);
+    assert_contains(r->traceback, "    [0](n)\n");
+    r = run(f, "python", "  n");
+    assert_string_equal(r->name, "IndentationError");
+    r = run(f, "python", "n +");
+    assert_string_equal(r->name, "SyntaxError");
+    assert_contains(r->traceback, "    n +\n");
+    r = run(f, "python", "raise n");
+    assert_string_equal(r->name, "TypeError");
+}
+
 static void tracebacks_show_the_users_lines_only(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -403,6 +442,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variables_and_results_live),
+        cmocka_unit_test(an_expression_in_one_line_is_code_like_any_other),
         cmocka_unit_test(tracebacks_show_the_users_lines_only),
         cmocka_unit_test(odd_errors_are_reported_like_others),
         cmocka_unit_test(an_exception_group_shows_its_parts),

@@ -20,6 +20,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     import traceback
     import types
     import warnings
+    import _signal
     import __future__
     from _ast import Expr, Expression, Module, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
     from collections import deque
@@ -32,6 +33,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     STOPPED_BYTES = 16  # length of the request that reports a stopped run
     SOURCES_MAX = 8 << 20  # characters of code that are kept for tracebacks
     CELLS_MAX = 512
+    EXPRESSION_MAX = 256  # characters of code that is tried as an expression first
     COROUTINE = 0x80  # inspect.CO_COROUTINE
     PIPE = object()  # stdin that stays open
 
@@ -44,7 +46,9 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
 
     os_read, os_write, os_close, os_dup2, os_fstat = os.read, os.write, os.close, os.dup2, os.fstat
     os_stat, os_getpid, set_blocking = os.stat, os.getpid, os.set_blocking
-    setsignal, getsignal, default_int = signal.signal, signal.getsignal, signal.default_int_handler
+    # not those of the module signal, which make members of enumerations of numbers, and numbers of
+    # them, and take as long for that as all else that a short run costs here
+    setsignal, getsignal, default_int = _signal.signal, _signal.getsignal, signal.default_int_handler
     SIGINT = signal.SIGINT
     settrace, gettrace, setprofile, getprofile = sys.settrace, sys.gettrace, sys.setprofile, sys.getprofile
     compile_, eval_, exec_, repr_, str_ = compile, eval, exec, repr, str
@@ -372,6 +376,20 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             linecache.cache.pop(old, None)
             state.held -= size
 
+    def short_expression(text, name, flags):
+        """The compiled expression, if the code is one and short; None otherwise. Statements are
+        taken apart as objects, which takes three times as long. What may warn of something is left
+        to that, so that it is compiled, and warns, once."""
+        if len(text) > EXPRESSION_MAX or text[:1].isspace():
+            return None
+        for sign in ("=", ";", "\n", "\\"):
+            if sign in text:
+                return None
+        try:
+            return compile_(text, name, "eval", flags, True)
+        except SyntaxError:
+            return None
+
     def parse(code):
         """Returns the compiled statements and the compiled last expression; either may be None."""
         state.number += 1
@@ -382,6 +400,9 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         remember(name, text)
         flags = state.flags | PyCF_ALLOW_TOP_LEVEL_AWAIT
         body = state.around = None
+        last = short_expression(text, name, flags)
+        if last is not None:
+            return None, last
         try:
             body = compile_(text, name, "exec", flags | PyCF_ONLY_AST, True).body
         except SyntaxError:
