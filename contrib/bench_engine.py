@@ -44,6 +44,14 @@ class EngineSide:
         if self.own:
             self.own.destroy()
 
+    def offer(self, image, tar):
+        """Has the engine know an image by this name: from a file, if it is the engine that was started here."""
+        if self.api.send("GET", f"/images/{image}/json")[0] == 200:
+            return
+        if not self.own or not tar or not os.path.exists(tar):
+            raise SystemExit(f"the engine has no image {image}" + (f", and there is no {tar}" if tar else "") + ": pull it, or import one under that name")
+        self.own.load(image, tar)
+
     def container(self, sandbox):
         return self.api.containers(sandbox)[0]
 
