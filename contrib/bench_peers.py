@@ -73,10 +73,10 @@ class Peer:
     def __init__(self, about, words, environment, lines):
         self.about = about
         self.words = {**words, "code": about["code"], "image": about.get("image", "")}
-        command = [filled(about["command"], self.words), *filled(about.get("arguments", []), self.words)]
+        self.command = [filled(about["command"], self.words), *filled(about.get("arguments", []), self.words)]
         env = {**os.environ, **environment, **filled(about.get("environment", {}), self.words)}
         try:
-            self.lines = lines(command, env=env)
+            self.lines = lines(self.command, env=env, cwd=filled(about.get("directory"), self.words))
         except OSError as reason:
             sys.exit(f"{about['name']} cannot be started: {reason}")
         self.number = 0
@@ -87,7 +87,10 @@ class Peer:
         self.number += 1
         self.lines.write(json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}).encode() + b"\n")
         while True:
-            answer = json.loads(self.lines.read())
+            try:
+                answer = json.loads(self.lines.read())
+            except SystemExit:
+                sys.exit(f"{self.about['name']} has ended during {method}: run its command by hand to see why: {' '.join(self.command)}")
             if answer.get("id") == self.number and "method" not in answer:
                 break  # anything else is a notification
         if "error" in answer or answer["result"].get("isError"):

@@ -124,6 +124,7 @@ def wrong_peers():
         (json.dumps(lacks), "peer.json has no expects, close"),
         (json.dumps({**ABOUT, "run": {}}), "peer.json has no run.tool"),
         (json.dumps({**ABOUT, "command": "/nowhere/peer"}), "a stand-in cannot be started"),
+        (json.dumps({**ABOUT, "arguments": ["-c", "pass"]}), "a stand-in has ended during initialize: run its command by hand"),
         (json.dumps({**ABOUT, "code": "2 + 2"}), "a stand-in: run did not answer 'two'"),
     ):
         with open(f"{place}/peer.json", "w", encoding="utf-8") as file:
