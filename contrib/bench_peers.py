@@ -9,6 +9,7 @@ import glob
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 STEPS = ("create", "run", "close")
@@ -113,6 +114,14 @@ class Peer:
     def whole(self):
         self.check("whole", self.step("whole"))
 
+    def end(self):
+        """Closes its pipe; not every server ends with that."""
+        try:
+            self.lines.close()
+        except subprocess.TimeoutExpired:
+            self.lines.child.kill()
+            self.lines.child.wait()
+
     def check(self, name, result):
         texts = [part.get("text", "") for part in result.get("content", [])] + [json.dumps(result.get("structuredContent", ""))]
         if not any(self.about["expects"] in text for text in texts):
@@ -142,7 +151,7 @@ def bench_peers(peers, words, environment, options, tools):
                 figures["warm"].append(took)
     for peer, ident in zip(running, ids):
         peer.step("close", ident)
-        peer.lines.close()
+        peer.end()
     summary = tools["summary"]
     rows = [{"name": peer.about["name"], "code": peer.about["code"], **{name: summary(values) for name, values in figures.items()}} for peer, figures in zip(running, spent)]
     for row in rows:
