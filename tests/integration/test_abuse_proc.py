@@ -2,8 +2,11 @@
 there. Programs of a sandbox need processes, memory, processors and mounts, which they see as ever."""
 
 import os
+import subprocess
 
-from common import ON_OCI, Shared, Skip, Suite, equal, needs_runtime
+from common import ON_OCI, Server, Shared, Skip, Suite, contains, equal, needs_runtime
+import mcp
+import mounts as lists
 
 needs_runtime()
 suite = Suite()
@@ -81,6 +84,51 @@ def mounts():
     text = server.stdout("cat /proc/self/mountinfo /proc/self/mounts", language="bash", sandbox_id=sandbox)
     assert other not in text, text
     server.call("close_sandbox", sandbox_id=other)
+
+
+def make_image():
+    """The host's /usr as an image, in a place of which neither the user nor an option of an overlay could tell the name."""
+    image = os.path.join(mcp.temporary_directory(), "of:somebody,")
+    os.makedirs(f"{image}/usr")
+    os.mkdir(f"{image}/etc")
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        if os.path.islink(f"/{name}"):
+            os.symlink(os.readlink(f"/{name}"), f"{image}/{name}")
+    return image
+
+
+def private(made):
+    """Skips the case where root's sandbox has no overlays, as it says itself."""
+    for missing in made["limits"]["unapplied"]:
+        if missing.startswith("private files"):
+            raise Skip(f"not on this host: {missing}")
+    return made["sandbox_id"]
+
+
+@suite.case("where this host keeps its files is in no list of mounts, but as the source of packages and shares", when=ON_OCI)
+def places():
+    share = mcp.temporary_directory()
+    with Server("--share", f"{share}=data:rw", "--share", f"{share}=seen") as server:
+        server.legacy()
+        text = server.stdout(lists.READ, language="bash", sandbox_id=private(server.call("create_sandbox")))
+        contains(text, " /shared/seen ")
+        names = [server.runtime_dir, os.path.dirname(os.path.dirname(os.environ["CLOISTER"])), os.path.expanduser("~"), share, "lowerdir=/", ":/"]
+        equal(lists.telling(text, names, binds=("/packages", "/shared/data", "/shared/seen")), [])
+
+
+@suite.case("where an image is on this host is in no list of mounts", when=ON_OCI)
+def image_place():
+    if os.geteuid() != 0:
+        raise Skip("only root can make the image")
+    image = make_image()
+    subprocess.run(["mount", "--bind", "/usr", f"{image}/usr"], check=True)
+    try:
+        with Server("--image", image) as server:
+            server.legacy()
+            text = server.stdout(lists.READ, language="bash", sandbox_id=private(server.call("create_sandbox")))
+            equal(lists.telling(text, [image, "somebody", server.runtime_dir], binds=("/packages",)), [])
+    finally:
+        subprocess.run(["umount", f"{image}/usr"], check=True)
 
 
 @suite.finish

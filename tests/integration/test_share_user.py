@@ -6,6 +6,7 @@ import subprocess
 
 from common import ON_OCI, Server, Skip, Suite, equal, needs_runtime, skip_all
 import mcp
+import mounts
 import net as nets
 
 if not ON_OCI:
@@ -42,6 +43,22 @@ def readable(ids):
     with Server("--share", f"{data}=open", runtime_dir=place, prefix=prefix) as server:
         server.legacy()
         equal(server.stdout("import os; print(open('/shared/open/a').read(), os.getuid())"), f"a {1000 if ids else 0}\n")
+
+
+def listed(ids):
+    """Reads in the lists of mounts where the directory is, and nothing else of the host's."""
+    prefix = user(ids)
+    place, home = owned(os.path.join(mcp.temporary_directory(), "rt"), 0o700), mcp.temporary_directory()
+    os.chown(home, nets.USER, nets.USER)
+    data = owned(os.path.join(home, "data"), 0o700)
+    with Server("--share", f"{data}:rw", runtime_dir=place, prefix=prefix, env={"HOME": home}) as server:
+        server.legacy()
+        made = server.call("create_sandbox")
+        if any(missing.startswith("private files") for missing in made["limits"]["unapplied"]):
+            raise Skip(f"not on this host: {made['limits']['unapplied']}")
+        text = server.stdout(mounts.READ, language="bash", sandbox_id=made["sandbox_id"])
+        equal(mounts.telling(text, [place, home], binds=("/packages", "/shared/data")), [])
+        assert mounts.telling(text, [data]), "the kernel has become discreet: contrib/docs/security.md can say so"
 
 
 def shared(ids):
@@ -87,6 +104,16 @@ except OSError as e:
     finally:
         subprocess.run(["umount", os.path.join(data, "covered")], check=True)
         subprocess.run(["umount", below], check=True)
+
+
+@suite.case("with subordinate ids nothing but the sources of packages and shares is told by the lists of mounts")
+def listed_with_ids():
+    listed(True)
+
+
+@suite.case("without subordinate ids neither")
+def listed_without_ids():
+    listed(False)
 
 
 @suite.case("with subordinate ids what code writes is the user's")

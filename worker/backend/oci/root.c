@@ -6,8 +6,8 @@
  * through overlays that nobody can write: inodes of its own for each sandbox, one page cache for
  * all. What an overlay cannot show stays a bind mount, and root->bound names it.
  *
- * The other layer of an overlay, which needs two, is an empty directory. Single files cannot be
- * shown so: they are copied into the skeleton.
+ * What overlays show has names of its own (layers.c). Single files cannot be shown so: they are
+ * copied into the skeleton.
  *
  * The skeleton is the runtime's root directory. The sandbox's root, a uid that owns nothing here,
  * must be able to enter it: its mode is 0755, and the caller makes sure of its parents
@@ -37,18 +37,17 @@
 #include "common/str.h"
 #include "worker/backend/oci/etc.h"
 #include "worker/backend/oci/host/host.h"
+#include "worker/backend/oci/layers.h"
 #include "worker/backend/oci/layout.h"
 #include "worker/backend/oci/net.h"
 
-#define FORMAT        "cloister skeleton 6" /* part of the hash: change it with the layout */
+#define FORMAT        "cloister skeleton 7" /* part of the hash: change it with the layout */
 #define MOUNTS_MAX    256                   /* below one bound directory */
 #define MOUNTINFO_MAX (4u << 20)
 #define AGENT_MAX     (256u << 20)
 
 #define RESOLV_CONF ".cloister/resolv.conf"
 #define EMPTY_FILE  ".cloister/empty" /* covers files that are mounted below a share */
-#define IMAGE_ETC   ".cloister/etc"   /* what covers files of an image's /etc */
-#define EMPTY_LAYER "view"            /* in the shared directory */
 
 static void add_bind(struct oci_root *root, const char *source, const char *target, bool deep)
 {
@@ -104,15 +103,6 @@ static bool next_mount_below(const char **line, const char *source, char point[P
     return false;
 }
 
-/* The option of an overlay of two directories; NULL if it cannot name them. */
-static char *overlay_of(const char *top, const char *below)
-{
-    static const char specials[] = ":,\\\"";
-    return strpbrk(top, specials) != NULL || strpbrk(below, specials) != NULL
-               ? NULL
-               : alloc_printf("%s:%s", top, below);
-}
-
 static void note_bound(struct oci_root *root, const char *what, const char *why)
 {
     char *before = root->bound;
@@ -122,23 +112,17 @@ static void note_bound(struct oci_root *root, const char *what, const char *why)
     free(before);
 }
 
-/* Shows source at target by an overlay with another directory, `top` or an empty one below. False
- * if that cannot be. */
-static bool add_overlay(const char *mountinfo, const char *source, const char *top,
-                        const char *empty, const char *target, struct oci_root *root)
+/* Shows source, an entry of the layout, at target by an overlay. False if that cannot be. */
+static bool add_overlay(const char *mountinfo, const char *source, size_t entry, bool covered,
+                        const char *target, struct oci_root *root)
 {
     char point[PATH_MAX];
     if (next_mount_below(&mountinfo, source, point)) {
         note_bound(root, source, "there are mounts below it");
         return false;
     }
-    char *lower = top != NULL ? overlay_of(top, source) : overlay_of(source, empty);
-    if (lower == NULL) {
-        note_bound(root, source, "an overlay cannot be told such a name");
-        return false;
-    }
     add_bind(root, source, target, false);
-    root->binds[root->bind_count - 1].lower = lower;
+    root->binds[root->bind_count - 1].lower = oci_layers_of_entry(entry, covered);
     return true;
 }
 
@@ -233,7 +217,7 @@ static int fill_skeleton(const char *fs_root, const struct oci_layout *l, const 
     rc = rc < 0 ? rc : oci_put_file(fd, EMPTY_FILE, "", 0, 0444, err);
     rc = rc < 0 ? rc : oci_put_file(fd, RESOLV_CONF, resolvers, strlen(resolvers), 0644, err);
     bool own_etc = l->host || !oci_layout_has(l, "etc");
-    const char *etc = own_etc ? "etc" : IMAGE_ETC;
+    const char *etc = own_etc ? "etc" : OCI_IMAGE_ETC;
     rc = rc < 0 ? rc : oci_put_dir(fd, etc, 0755, err);
     if (rc < 0) {
         return rc;
@@ -456,10 +440,30 @@ static int add_reach(const struct oci_layout *l, const struct oci_root_reach *re
     return reach->network ? bind_resolv_conf(l, root, hint, err) : 0;
 }
 
-/* Builds the skeleton under a temporary name and moves it into place. */
-static int build_skeleton(const char *fs_root, const char *shared_dir, const struct oci_layout *l,
-                          const char *agent, const struct oci_root_reach *reach, const char *path,
-                          struct err *err)
+/* Fills the directory of a root: the skeleton, and names of what is shown over it. */
+static int fill_root(const char *fs_root, const struct oci_layout *l, const char *agent,
+                     const struct oci_root_reach *reach, int dir_fd, struct err *err)
+{
+    int rc = oci_put_dir(dir_fd, OCI_LAYERS_SKELETON, 0755, err);
+    CLEANUP_FD int fd = -1;
+    if (rc == 0) {
+        fd = openat(dir_fd, OCI_LAYERS_SKELETON, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        rc = fd < 0 ? err_sys(err, ERR_IO, errno, "cannot open " OCI_LAYERS_SKELETON)
+                    : fill_skeleton(fs_root, l, agent, reach, fd, err);
+    }
+    for (size_t i = 0; rc == 0 && i < reach->mount_count; i++) {
+        rc = put_mount_point(l, fd, &reach->mounts[i], err);
+    }
+    for (size_t i = 0; rc == 0 && i < reach->share_count; i++) {
+        rc = put_share_point(l, fd, &reach->shares[i], err);
+    }
+    return rc == 0 && reach->views ? oci_layers_put(dir_fd, l, err) : rc;
+}
+
+/* Builds it under a temporary name and moves it into place. */
+static int build_root(const char *fs_root, const char *shared_dir, const struct oci_layout *l,
+                      const char *agent, const struct oci_root_reach *reach, const char *path,
+                      struct err *err)
 {
     char unique[9];
     int rc = random_id(unique, sizeof(unique) - 1, err);
@@ -472,13 +476,7 @@ static int build_skeleton(const char *fs_root, const char *shared_dir, const str
     if (rc == 0) {
         fd = open(tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         rc = fd < 0 ? err_sys(err, ERR_IO, errno, "cannot open %s", tmp)
-                    : fill_skeleton(fs_root, l, agent, reach, fd, err);
-    }
-    for (size_t i = 0; rc == 0 && i < reach->mount_count; i++) {
-        rc = put_mount_point(l, fd, &reach->mounts[i], err);
-    }
-    for (size_t i = 0; rc == 0 && i < reach->share_count; i++) {
-        rc = put_share_point(l, fd, &reach->shares[i], err);
+                    : fill_root(fs_root, l, agent, reach, fd, err);
     }
     if (rc == 0 && rename(tmp, path) < 0 && errno != EEXIST && errno != ENOTEMPTY) {
         rc = err_sys(err, ERR_IO, errno, "cannot rename %s", tmp);
@@ -544,12 +542,11 @@ static uint64_t hash_layout(const char *fs_root, const struct oci_layout *l, con
     return hash;
 }
 
-/* Shows a directory of the root. `empty` is NULL if it is not to be by an overlay. */
-static int add_directory(const char *mountinfo, const char *source, const char *target,
-                         bool covered, const char *empty, struct oci_root *root, struct err *err)
+/* Shows a directory of the root, by an overlay if that is wanted and can be. */
+static int add_directory(const char *mountinfo, const char *source, size_t entry, bool covered,
+                         const char *target, bool views, struct oci_root *root, struct err *err)
 {
-    CLEANUP_FREE char *ours = covered ? alloc_printf("%s/" IMAGE_ETC, root->path) : NULL;
-    return empty != NULL && add_overlay(mountinfo, source, ours, empty, target, root)
+    return views && add_overlay(mountinfo, source, entry, covered, target, root)
                ? 0
                : bind_tree(mountinfo, source, target, root, err);
 }
@@ -566,7 +563,7 @@ static void add_top_file(const struct oci_entry *e, const char *source, const ch
 }
 
 static int add_binds(const char *mountinfo, const struct oci_layout *l, const char *agent_path,
-                     const char *empty, struct oci_root *root, struct err *err)
+                     bool views, struct oci_root *root, struct err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < l->count; i++) {
@@ -575,16 +572,16 @@ static int add_binds(const char *mountinfo, const struct oci_layout *l, const ch
         CLEANUP_FREE char *target = alloc_printf("/%s", e->name);
         if (S_ISDIR(e->type)) {
             bool covered = !l->host && strcmp(e->name, "etc") == 0;
-            rc = add_directory(mountinfo, source, target, covered, empty, root, err);
+            rc = add_directory(mountinfo, source, i, covered, target, views, root, err);
         } else if (S_ISREG(e->type)) {
-            add_top_file(e, source, target, empty != NULL, root);
+            add_top_file(e, source, target, views, root);
         }
     }
     if (rc == 0 && !l->host && oci_layout_has(l, "etc") && !is_overlay(root, "/etc")) {
         for (size_t i = 0; oci_etc_names[i] != NULL; i++) {
             CLEANUP_FREE char *over = alloc_printf("%s/etc/%s", l->top, oci_etc_names[i]);
             CLEANUP_FREE char *ours =
-                alloc_printf("%s/" IMAGE_ETC "/%s", root->path, oci_etc_names[i]);
+                alloc_printf("%s/" OCI_IMAGE_ETC "/%s", root->path, oci_etc_names[i]);
             CLEANUP_FREE char *target = alloc_printf("/etc/%s", oci_etc_names[i]);
             struct stat st;
             if (lstat(over, &st) == 0 && S_ISREG(st.st_mode)) {
@@ -592,7 +589,7 @@ static int add_binds(const char *mountinfo, const struct oci_layout *l, const ch
             }
         }
     }
-    if (empty == NULL) {
+    if (!views) {
         add_bind(root, agent_path, OCI_ROOT_AGENT, false);
     }
     return rc;
@@ -608,8 +605,8 @@ int oci_root_compose(const char *fs_root, const char *shared_dir, const char *im
                      const char *agent_path, const struct oci_root_reach *reached,
                      struct oci_root *ret_root, char hint[BACKEND_HINT_MAX], struct err *err)
 {
-    struct oci_root_reach own = {.packages = NULL}, *reach = &own;
-    own = reached != NULL ? *reached : own;
+    static const struct oci_root_reach nothing = {.packages = NULL};
+    const struct oci_root_reach *reach = reached != NULL ? reached : &nothing;
     memset(ret_root, 0, sizeof(*ret_root));
     hint[0] = '\0';
     CLEANUP_FREE char *agent = realpath(agent_path, NULL);
@@ -624,31 +621,21 @@ int oci_root_compose(const char *fs_root, const char *shared_dir, const char *im
         return rc;
     }
     ret_root->label = alloc_strdup(l.host ? "host:/usr" : l.top);
-    CLEANUP_FREE char *empty = alloc_printf("%s/" EMPTY_LAYER, shared_dir);
-    CLEANUP_FREE char *possible = overlay_of(shared_dir, empty);
-    if (reach->views && possible == NULL) {
-        note_bound(ret_root, "its root", "an overlay cannot be told such a name");
-        reach->views = false;
-    }
-    ret_root->path = alloc_printf("%s/root-%016llx", shared_dir,
-                                  (unsigned long long)hash_layout(fs_root, &l, agent, reach));
-    if (reach->views) {
-        ret_root->lower = overlay_of(ret_root->path, empty);
-        rc = oci_put_dir(AT_FDCWD, empty, 0755, err);
-    }
+    CLEANUP_FREE char *dir = alloc_printf(
+        "%s/root-%016llx", shared_dir, (unsigned long long)hash_layout(fs_root, &l, agent, reach));
+    ret_root->path = alloc_printf("%s/" OCI_LAYERS_SKELETON, dir);
+    ret_root->dir = alloc_strdup(reach->views ? dir : ret_root->path);
+    ret_root->lower = reach->views ? oci_layers_of_skeleton() : NULL;
     struct stat st;
-    if (rc < 0) {
-        rc = err_wrap(err, "in %.128s", shared_dir);
-    } else if (lstat(ret_root->path, &st) < 0) {
-        rc = build_skeleton(fs_root, shared_dir, &l, agent, reach, ret_root->path, err);
+    if (lstat(dir, &st) < 0) {
+        rc = build_root(fs_root, shared_dir, &l, agent, reach, dir, err);
     } else if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
-        rc = err_set(err, ERR_IO, "%.256s is not a directory of ours", ret_root->path);
+        rc = err_set(err, ERR_IO, "%.256s is not a directory of ours", dir);
     }
     CLEANUP_BUF struct buf mountinfo;
     buf_init(&mountinfo, MOUNTINFO_MAX);
     rc = rc < 0 ? rc : read_mountinfo(fs_root, &mountinfo, err);
-    const char *layer = reach->views ? empty : NULL;
-    rc = rc < 0 ? rc : add_binds(buf_cstr(&mountinfo), &l, agent, layer, ret_root, err);
+    rc = rc < 0 ? rc : add_binds(buf_cstr(&mountinfo), &l, agent, reach->views, ret_root, err);
     rc = rc < 0 ? rc : add_reach(&l, reach, ret_root, hint, err);
     rc = rc < 0 ? rc : add_shares(buf_cstr(&mountinfo), reach, ret_root, err);
     oci_layout_finish(&l);
@@ -664,6 +651,7 @@ void oci_root_finish(struct oci_root *root)
     }
     free(root->binds);
     free(root->path);
+    free(root->dir);
     free(root->label);
     free(root->lower);
     free(root->bound);

@@ -26,7 +26,7 @@ struct oci_bind {
     bool noexec; /* the source is mounted noexec here, which a user namespace must keep */
     bool alone;  /* what is mounted below the source later does not appear */
     bool cover;  /* no bind: an empty read-only directory hides what is there */
-    char *lower; /* no bind: an overlay of these directories, for its option; NULL: it is one */
+    char *lower; /* no bind: an overlay of these directories (layers.h); NULL: it is one */
 };
 
 /* Further paths of this host that the sandbox sees. Borrowed. */
@@ -46,6 +46,7 @@ struct oci_root_reach {
 
 struct oci_root {
     char *path;  /* the skeleton */
+    char *dir;   /* the runtime's root directory: the skeleton, or the one above it if `lower` */
     char *label; /* "host:/usr" or the image directory */
     char *lower; /* overlay of the skeleton, which becomes the root; NULL: the skeleton is it */
     char *bound; /* what is no overlay though it was to be, and why, for people; NULL: nothing */

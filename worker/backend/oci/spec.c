@@ -418,7 +418,7 @@ int oci_spec_build(const struct oci_spec_input *in, char **ret_text, struct err 
     cJSON *config = json_build_new();
     json_build_string(config, "ociVersion", "1.0.2");
     cJSON *root = json_build_object(config, "root");
-    json_build_string(root, "path", in->root->path);
+    json_build_string(root, "path", in->root->dir);
     json_build_bool(root, "readonly", true);
     json_build_string(config, "hostname", SANDBOX_HOST);
     int rc = add_process(config, in, err);

@@ -56,7 +56,7 @@ static struct fixture make(void)
                  .core_max = 1},
         .binds = {{(char *)(uintptr_t) "/usr", (char *)(uintptr_t) "/usr", false},
                   {(char *)(uintptr_t) "/opt/agent", (char *)(uintptr_t)OCI_ROOT_AGENT, false}},
-        .root = {.path = (char *)(uintptr_t) "/s/root-1", .bind_count = 2},
+        .root = {.dir = (char *)(uintptr_t) "/s/root-1", .bind_count = 2},
     };
     return f;
 }
@@ -584,13 +584,13 @@ static void overlays_come_below_all_else_and_the_trial_looks_for_them(void **sta
     build(&f);
     assert_null(find(spec_at(&f, "mounts"), "type", "overlay"));
     cJSON_Delete(f.config);
-    f.root.lower = (char *)(uintptr_t) "/s/root-1:/s/view";
-    f.binds[0].lower = (char *)(uintptr_t) "/usr:/s/view";
+    f.root.lower = (char *)(uintptr_t) "skeleton:layers/empty";
+    f.binds[0].lower = (char *)(uintptr_t) "layers/0:layers/empty";
     f.binds[0].noexec = true;
     build(&f);
     assert_string_equal(json_get_str(spec_at(&f, "mounts.0"), "destination"), "/");
-    assert_true(lists(mount_options(&f, "/"), "lowerdir=/s/root-1:/s/view"));
-    assert_true(lists(mount_options(&f, "/usr"), "lowerdir=/usr:/s/view"));
+    assert_true(lists(mount_options(&f, "/"), "lowerdir=skeleton:layers/empty"));
+    assert_true(lists(mount_options(&f, "/usr"), "lowerdir=layers/0:layers/empty"));
     assert_true(lists(mount_options(&f, "/usr"), "noexec"));
     assert_true(lists(mount_options(&f, "/usr"), "nosuid"));
     assert_true(lists(spec_at(&f, "process.args"), "--views"));
