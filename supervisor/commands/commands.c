@@ -3,7 +3,9 @@
  *
  * Options of a server may stand anywhere, as --instance and --runtime-dir say which servers are
  * meant; a command's own options stand behind its name. What is neither is refused with the option
- * that it resembles.
+ * that it resembles, and so are options that say how a server is to be, by commands that start
+ * none. A configuration file and variables may have them: those are for all that people do with
+ * servers.
  */
 #include "supervisor/commands/commands.h"
 
@@ -184,6 +186,14 @@ static int check_words(struct typed *t)
         return refuse_words(c, "--format: expected table or json, got \"%.64s\"", wanted);
     }
     s->json = wanted != NULL && strcmp(wanted, "json") == 0;
+    const struct option *shape = c->starts_server ? NULL : typed_option(s, typed_shapes_server);
+    if (shape != NULL) {
+        return refuse_words(c,
+                            "--%s says how a server is to be, and this command starts none: of "
+                            "servers' options it takes --instance, --runtime-dir, --config and "
+                            "--log-level",
+                            shape->name);
+    }
     return 0;
 }
 
@@ -209,6 +219,8 @@ int command_run(const struct command *command, int before, int argc, char **argv
         t.help ? command_print_help(command) : command_print_version();
         return 0;
     }
+    t.steer.server_words = t.server_words;
+    t.steer.server_word_count = t.server_count;
     if (status == 0) {
         status = check_words(&t);
     }
@@ -223,8 +235,6 @@ int command_run(const struct command *command, int before, int argc, char **argv
     }
     log_set_level(config.log_level == LOG_INFO ? LOG_WARN : config.log_level);
     t.steer.config = &config;
-    t.steer.server_words = t.server_words;
-    t.steer.server_word_count = t.server_count;
     status = command->run(&t.steer);
     config_finish(&config);
     return status;

@@ -231,6 +231,9 @@ const struct option *own_server_refuses(const struct steer *s);
 typedef bool (*typed_fn)(const struct option *o);
 const struct option *typed_option(const struct steer *s, typed_fn is);
 
+/* Whether it says how a server is to be, and not just which one is meant. */
+bool typed_shapes_server(const struct option *o);
+
 /* ---- interrupts.c: signals that would end us, which stop what we have begun first ---- */
 
 /* From now on they are kept. */

@@ -147,18 +147,6 @@ static bool names_instance(const struct option *o)
     return strcmp(o->name, "instance") == 0;
 }
 
-/* Whether it says how a server is to be, and not just which one is meant. */
-static bool shapes_server(const struct option *o)
-{
-    static const char *const others[] = {"instance", "runtime-dir", "config", "log-level"};
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        if (strcmp(o->name, others[i]) == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Whether somebody has said which server it is to be. A configuration file says how a server is
  * called that may run or not. */
 static bool is_server_named(const struct steer *s)
@@ -172,7 +160,8 @@ static bool is_server_named(const struct steer *s)
 static int choose_server(const struct steer *s, struct servers *servers, const struct server **ret,
                          struct err *err)
 {
-    const struct option *shape = typed_option(s, shapes_server), *refused = own_server_refuses(s);
+    const struct option *shape = typed_option(s, typed_shapes_server),
+                        *refused = own_server_refuses(s);
     bool is_named = is_server_named(s);
     *ret = NULL;
     if (refused != NULL) {

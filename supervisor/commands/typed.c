@@ -21,3 +21,14 @@ const struct option *typed_option(const struct steer *s, typed_fn is)
     }
     return NULL;
 }
+
+bool typed_shapes_server(const struct option *o)
+{
+    static const char *const others[] = {"instance", "runtime-dir", "config", "log-level"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strcmp(o->name, others[i]) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
