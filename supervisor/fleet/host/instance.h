@@ -15,8 +15,11 @@
 #include <stddef.h>
 
 #include "common/err.h"
+#include "supervisor/base/config.h"
 
-struct config;
+/* Directories of sandboxes in one instance: those that a server may have open, as many that failed
+ * and are kept, and some that are being removed, or are of installers and trials. */
+#define INSTANCE_SANDBOXES_MAX (2 * CONFIG_SANDBOXES_MOST + 1024)
 
 struct instance {
     char *top;

@@ -20,13 +20,9 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
-#include "supervisor/base/config.h"
 #include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/state/sweep.h"
 
-/* In one instance: those that a server may have open, as many that failed and are kept, and some
- * that are being removed, or are of installers and trials. */
-#define SANDBOXES_MAX  (2 * CONFIG_SANDBOXES_MOST + 1024)
 #define STARTS_AT_ONCE 8
 
 TAILQ_HEAD(sandbox_queue, sandbox);
@@ -178,7 +174,7 @@ struct adopt *adopt_begin(const struct adopt_setup *setup)
     TAILQ_INIT(&a->waiting);
     TAILQ_INIT(&found);
     DIR *dir = opendir(setup->sandbox.host->instance->sandboxes);
-    while (dir != NULL && count < SANDBOXES_MAX && (entry = readdir(dir)) != NULL) {
+    while (dir != NULL && count < INSTANCE_SANDBOXES_MAX && (entry = readdir(dir)) != NULL) {
         if (instance_is_sandbox_id(entry->d_name)) {
             take_over(a, entry->d_name, &found);
             count++;
@@ -187,7 +183,7 @@ struct adopt *adopt_begin(const struct adopt_setup *setup)
     if (dir != NULL) {
         closedir(dir);
     }
-    if (count == SANDBOXES_MAX) {
+    if (count == INSTANCE_SANDBOXES_MAX) {
         log_warn("adoption: %zu sandboxes were looked at, the others are left alone dir=%s", count,
                  setup->sandbox.host->instance->sandboxes);
     }

@@ -21,7 +21,6 @@
 #include "supervisor/fleet/workers/oneshot.h"
 
 #define AT_ONCE        2
-#define ENTRIES_MAX    1000
 #define RETRY_FIRST_MS 1000
 #define RETRY_LAST_MS  30000
 
@@ -208,7 +207,7 @@ void removals_add(struct fleet_host *host, const char *id, const char *dir,
         host->removals = open_list(host);
     }
     struct removals *all = host->removals;
-    if (all->count >= ENTRIES_MAX || host->forcing) {
+    if (all->count >= INSTANCE_SANDBOXES_MAX || host->forcing) {
         log_error("left for the next server to remove dir=%s", dir);
         plan_removals(all);
         return;

@@ -50,7 +50,6 @@
 #define RETRY_MS         5000   /* from a failed sweep to the next one, twice as long each time */
 #define RETRY_LAST_MS    600000 /* the longest pause: an engine may be gone for good */
 #define SWEEPS_AT_ONCE   2
-#define SWEEP_MAX        1000       /* sandboxes in one run; the next server sweeps the rest */
 #define SWEEP_GENERATION 1000000000 /* higher than any generation of the sandbox */
 #define SUSPECTS_MAX     100
 #define INSTALLER_TRIES  3    /* after which the sandboxes of its instance do not wait for it */
@@ -94,7 +93,7 @@ struct sweep {
     size_t suspect_count;
     uv_timer_t *again; /* for suspects and retries; NULL: not running. Freed when it is closed */
     struct dead_instance *own; /* our own instance, if an earlier server left sandboxes in it */
-    size_t found;
+    size_t found; /* with as many as one instance can have, others wait for the next server */
     size_t running;
     bool started;
 };
@@ -121,7 +120,8 @@ static void collect(struct sweep *r, struct dead_instance *instance)
     CLEANUP_FREE char *path = alloc_printf("%s/sandboxes", instance->dir);
     DIR *dir = opendir(path);
     struct dirent *entry;
-    while (dir != NULL && r->found < SWEEP_MAX && (entry = readdir(dir)) != NULL) {
+    while (dir != NULL && instance->left < INSTANCE_SANDBOXES_MAX &&
+           (entry = readdir(dir)) != NULL) {
         if (instance_is_sandbox_id(entry->d_name)) {
             add_remains(r, instance, entry->d_name);
         }
@@ -129,7 +129,7 @@ static void collect(struct sweep *r, struct dead_instance *instance)
     if (dir != NULL) {
         closedir(dir);
     }
-    if (r->found >= SWEEP_MAX) {
+    if (instance->left == INSTANCE_SANDBOXES_MAX) {
         instance->failed = true; /* there may be more in it */
     }
 }
@@ -369,7 +369,8 @@ static bool look_for_life(const char *instance_dir, uint64_t *ret_grace_ms)
     size_t seen = 0;
     uint64_t grace_ms = 0;
     bool alive = false;
-    while (dir != NULL && !alive && seen < SWEEP_MAX && (entry = readdir(dir)) != NULL) {
+    while (dir != NULL && !alive && seen < INSTANCE_SANDBOXES_MAX &&
+           (entry = readdir(dir)) != NULL) {
         if (!instance_is_sandbox_id(entry->d_name)) {
             continue;
         }
@@ -489,7 +490,7 @@ static void find_dead(struct sweep *r)
     const struct instance *own = r->host->instance;
     DIR *dir = opendir(own->top);
     struct dirent *entry;
-    while (dir != NULL && r->found < SWEEP_MAX && (entry = readdir(dir)) != NULL) {
+    while (dir != NULL && r->found < INSTANCE_SANDBOXES_MAX && (entry = readdir(dir)) != NULL) {
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, own->name) == 0) {
             continue;
         }

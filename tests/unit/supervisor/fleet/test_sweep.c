@@ -92,6 +92,7 @@ struct victim {
 };
 
 #define VICTIM_FD 9
+#define MANY      1001
 
 /* The other process is this program again, because nng does not survive a fork. */
 static int run_victim(char **argv)
@@ -142,7 +143,7 @@ static void make_victim_on(struct fixture *f, const char *engine, bool stop_work
     assert_true(pid >= 0);
     if (pid == 0) {
         dup2(fds[1], VICTIM_FD);
-        execl("/proc/self/exe", "test_sweep", "victim", f->top, f->config.instance,
+        execl("/proc/self/exe", "test_sweep", "victim", f->config.runtime_dir, f->config.instance,
               stop_worker ? "stop" : "run", engine, (char *)NULL);
         _exit(127);
     }
@@ -395,6 +396,56 @@ static void a_named_instance_that_nobody_comes_for_is_swept_after_its_grace(void
     check_swept(f, &v);
 }
 
+/* Sandboxes without a worker, but with a record, since that has the grace they are given. */
+static void make_many(const char *sandboxes, const char *name, const char *from)
+{
+    CLEANUP_FREE char *record = alloc_printf("%s/record", from);
+    for (int i = 0; i < MANY; i++) {
+        CLEANUP_FREE char *path = alloc_printf("%s/%s%d", sandboxes, name, i);
+        CLEANUP_FREE char *copy = alloc_printf("%s/record", path);
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_equal(link(record, copy), 0);
+    }
+}
+
+/* An instance has some thousands at most. The one with the worker is not among the first thousand
+ * from either end, since this file system lists them in the order of their making. */
+static void a_living_worker_is_found_among_however_many_sandboxes(void **state)
+{
+    struct fixture *f = *state;
+    struct victim living, dead;
+    char id[FLEET_ID_SIZE], memory[] = "/dev/shm/test_sweep.XXXXXX";
+    assert_non_null(mkdtemp(memory));
+    free(f->config.runtime_dir);
+    f->config.runtime_dir = alloc_strdup(memory);
+    CLEANUP_FREE char *main = alloc_printf("%s/main", memory);
+    CLEANUP_FREE char *other = alloc_printf("%s/other", memory);
+    CLEANUP_FREE char *sandboxes = alloc_printf("%s/sandboxes", main);
+    rename_instance(f, "main");
+    make_victim(f, true, &living);
+    CLEANUP_FREE char *path = alloc_printf("%s/%s", sandboxes, living.id);
+    CLEANUP_FREE char *aside = alloc_printf("%s/aside", main);
+    assert_int_equal(rename(path, aside), 0);
+    make_many(sandboxes, "before", aside);
+    assert_int_equal(rename(aside, path), 0);
+    make_many(sandboxes, "behind", path);
+    rename_instance(f, "other");
+    make_victim(f, false, &dead); /* its sweep shows that the time of the other is up, too */
+    assert_int_equal(waitpid(dead.worker_pid, NULL, 0), dead.worker_pid);
+    rename_instance(f, "");
+    fixture_start(f);
+    open_one(f, NULL, id);
+    wait_entries(f, memory, 2);
+    assert_int_equal(access(other, F_OK), -1);
+    int lock = instance_claim(main); /* nobody has taken it to sweep */
+    assert_true(lock >= 0);
+    close(lock);
+    assert_int_equal(waitpid(living.worker_pid, NULL, WNOHANG), 0);
+    kill(living.worker_pid, SIGKILL);
+    fixture_stop(f);
+    assert_int_equal(dir_remove(memory, NULL), 0);
+}
+
 static void a_dead_server_without_records_is_swept_by_default(void **state)
 {
     struct fixture *f = *state;
@@ -438,6 +489,7 @@ int main(int argc, char **argv)
         T(what_an_installer_writes_for_is_swept_behind_it),
         T(a_living_server_is_left_alone),
         T(a_named_instance_that_nobody_comes_for_is_swept_after_its_grace),
+        T(a_living_worker_is_found_among_however_many_sandboxes),
         T(a_dead_server_without_records_is_swept_by_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
