@@ -45,9 +45,10 @@
 #define RUN_MS 20000 /* usually 30 ms; a host that swaps may take seconds */
 
 /* When these steps are over, by the clock since the creation began, whatever is waited for. The
- * server gives up after 60 s, and a network takes up to 10 s. */
-#define LAUNCHED_MS 40000
-#define LIMITED_MS  48000
+ * server gives up after 60 s. */
+#define LAUNCHED_MS  40000
+#define LIMITED_MS   48000
+#define CONNECTED_MS 58000
 
 struct oci_create {
     struct tasks *tasks;
@@ -262,6 +263,7 @@ static void connect_network(struct oci_create *c)
         .agent_path = c->host.root && oci_net_is_for_all() ? c->request.spec.agent_path : NULL,
         .pid = c->record.pid,
         .tether = c->tether[0],
+        .most_ms = time_left_ms(c, CONNECTED_MS),
     };
     c->net = oci_net_start(c->tasks, &options, on_network, c);
     c->net_pid = oci_net_pid(c->net);

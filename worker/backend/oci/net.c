@@ -34,13 +34,15 @@
 #include "common/buf.h"
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/kernel/waited.h"
 #include "common/log.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/record.h"
 
 #define PROGRAM   "slirp4netns"
 #define TUN       "/dev/net/tun"
-#define READY_MS  10000 /* 10 ms are usual */
+#define READY_MS  10000 /* 10 ms are usual; of the helper's own time (waited.h) */
+#define LOOK_MS   250   /* between two looks whether it waits for the machine */
 #define ROUTES    "/proc/net/ipv6_route"
 #define RESOLVERS "/etc/resolv.conf"
 #define WORDS_MAX 4096
@@ -56,6 +58,8 @@ struct oci_net {
     int words; /* what it says */
     char *path, *dir;
     bool running, answered, cancelled;
+    struct waited waited;
+    uint64_t began_ms, most_ms;
     char chunk[8];
     unsigned handles;
     oci_net_fn fn;
@@ -224,9 +228,20 @@ static void on_exit_of_helper(uv_process_t *process, int64_t status, int sig)
 static void on_net_deadline(uv_timer_t *timer)
 {
     struct oci_net *n = timer->data;
-    if (!n->answered) {
-        fail_net(n, n->running ? ERR_TIMEOUT : ERR_ENGINE,
-                 n->running ? "did not come up in time" : "could not be started");
+    if (n->answered) {
+        return;
+    }
+    if (!n->running) {
+        fail_net(n, ERR_ENGINE, "could not be started");
+        return;
+    }
+    uint64_t now_ms = uv_now(timer->loop);
+    if (waited_look(&n->waited, now_ms, LOOK_MS) >= READY_MS) {
+        fail_net(n, ERR_TIMEOUT, "did not come up in time");
+    } else if (now_ms - n->began_ms >= n->most_ms) {
+        fail_net(n, ERR_TIMEOUT, "did not come up in time: this machine is too busy");
+    } else {
+        uv_timer_start(timer, on_net_deadline, LOOK_MS, 0);
     }
 }
 
@@ -353,7 +368,11 @@ struct oci_net *oci_net_start(struct tasks *tasks, const struct oci_net_options 
             uv_process_kill(&n->process, SIGKILL); /* a sweep could not find it */
         }
     }
-    uv_timer_start(&n->deadline, on_net_deadline, rc == 0 ? READY_MS : 0, 0);
+    uv_update_time(tasks->loop); /* starting a process takes long on a busy machine */
+    n->began_ms = uv_now(tasks->loop);
+    n->most_ms = options->most_ms;
+    waited_begin(&n->waited, "", rc == 0 ? n->process.pid : 0, true, n->began_ms);
+    uv_timer_start(&n->deadline, on_net_deadline, rc == 0 ? LOOK_MS : 0, 0);
     return n;
 }
 

@@ -8,6 +8,7 @@
 #define CLOISTER_WORKER_BACKEND_OCI_NET_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "common/err.h"
@@ -44,6 +45,7 @@ struct oci_net_options {
                                NULL: the helper is as whom we run */
     pid_t pid;              /* first process of the sandbox */
     int tether;             /* the reading end, which is taken over */
+    uint64_t most_ms;       /* limit by the clock, however long it waits for a CPU or a disk */
 };
 
 /* Starts the helper and calls fn once its network is up. It lives on when the tasks are closed. The

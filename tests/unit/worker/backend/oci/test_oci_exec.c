@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "tests/unit/worker/backend/oci/tree.h"
 #include "worker/backend/oci/exec.h"
 #include "worker/backend/oci/limits.h"
+#include "worker/backend/oci/net.h"
 #include "worker/backend/oci/runtime.h"
 #include "worker/backend/record.h"
 
@@ -161,6 +163,50 @@ static void what_waits_for_the_machine_has_time_and_a_limit(void **state)
     until_done(b);
     assert_true(b->result.timed_out);
     assert_true(b->result.was_busy);
+}
+
+/* ---- the network helper ---------------------------------------------------------------------- */
+
+static void on_net(void *arg, int rc, const struct err *err, const char *hint)
+{
+    struct bench *b = arg;
+    (void)hint;
+    b->calls++;
+    b->result.exit_code = -rc;
+    snprintf(b->err, sizeof(b->err), "%s", rc < 0 ? err->text : "");
+}
+
+/* A helper that waits for a disk so long, and then says that it is ready. */
+static void start_helper(struct bench *b, const char *seconds, uint64_t most_ms)
+{
+    char self[PATH_MAX] = "", script[2 * PATH_MAX], path[PATH_MAX];
+    int ends[2];
+    struct err err = ERR_INIT;
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    snprintf(script, sizeof(script),
+             "#!/bin/sh\n'%s' wait-for-disk %s\nprintf 1 >&4\nexec sleep 60\n", self, seconds);
+    tree_file(&b->tree, "/helper", script);
+    snprintf(path, sizeof(path), "%s", tree_path(&b->tree, "/helper"));
+    assert_int_equal(chmod(path, 0755), 0);
+    assert_int_equal(oci_net_tether(ends, &err), 0);
+    struct oci_net_options options = {
+        .path = path, .dir = b->tree.root, .pid = getpid(), .tether = ends[0], .most_ms = most_ms};
+    b->calls = 0;
+    oci_net_start(&b->tasks, &options, on_net, b);
+    until_done(b);
+    close(ends[1]);
+}
+
+static void a_network_helper_that_waits_for_the_machine_has_time_and_a_limit(void **state)
+{
+    struct bench *b = *state;
+    start_helper(b, "12", 60000); /* longer than it may take by itself */
+    assert_string_equal(b->err, "");
+    int pidfd = oci_net_kill(b->tree.root);
+    assert_true(pidfd >= 0);
+    close(pidfd);
+    start_helper(b, "60", 2000);
+    assert_non_null(strstr(b->err, "too busy"));
 }
 
 static void a_child_that_holds_the_streams_does_not_delay(void **state)
@@ -507,6 +553,7 @@ int main(int argc, char **argv)
         TEST(a_flood_keeps_its_end_only),
         TEST(a_hang_ends_at_the_deadline),
         TEST(what_waits_for_the_machine_has_time_and_a_limit),
+        TEST(a_network_helper_that_waits_for_the_machine_has_time_and_a_limit),
         TEST(a_child_that_holds_the_streams_does_not_delay),
         TEST(stderr_of_a_container_outlives_the_command),
         TEST(what_cannot_run_is_reported_later),
