@@ -28,7 +28,13 @@
  * Code may define functions and aliases as it likes, and a function comes before a builtin. So all
  * that is ours says "\builtin", which no alias replaces. A shell in which code has replaced or
  * disabled even that may come to the end of a run and not report it. Then it reads a blank that
- * interp.c writes (look_for_end()), and is ended with that reason.
+ * interp.c writes (look_for_end()), and is ended with that reason. So it is if code makes the
+ * variable of the status read-only: it is empty outside of reports, and an empty one is not
+ * reported. PROMPT_COMMAND enables again what a run cannot begin without.
+ *
+ * A DEBUG trap lasts for its own run, since bash would call it for our commands and not for those
+ * of later runs, which are in a sourced file. It is called for the first of ours before that can
+ * remove it, and what it writes then goes to /dev/null.
  *
  * A child that bash forks in the moment of an interrupt may act on it as the shell does and read
  * our commands. The keeper avoids that as far as it can (interrupt.c), and PROMPT_COMMAND ends such
@@ -101,10 +107,11 @@ static int start_bash(struct interp *i, struct interp_start *s, struct err *err)
  * contains its newline is written in one piece. An interrupted printf would leave half a record to
  * the next writer, so it is only for a shell whose echo has been disabled. */
 #define REPORT_RUN                                                                                 \
-    "__cloister_status=$?; "                                                                       \
+    "{ __cloister_status=$?; \\builtin trap - DEBUG || [[ 1 ]]; } >/dev/null; "                    \
+    "[[ -n $__cloister_status ]] && { "                                                            \
     "__cloister_report=\"X0000000${#__cloister_status}${__cloister_status}D0000000a%010" PRIu32    \
     "\n\"; \\builtin echo -n \"$__cloister_report\" >&%d || "                                      \
-    "\\builtin printf %%s \"$__cloister_report\" >&%d; __cloister_told=%010" PRIu32 "; }\n"
+    "\\builtin printf %%s \"$__cloister_report\" >&%d; }; __cloister_told=%010" PRIu32 "; }\n"
 
 static int add_quoted(struct buf *out, struct view v, struct err *err)
 {
@@ -238,8 +245,8 @@ static int source_script(struct interp *i, bool again, struct err *err)
     buf_init(&line, LIMIT_TEXT);
     /* the first newline ends the rest of an earlier line, if there is one */
     int rc = buf_printf(&line, err,
-                        "%s\\builtin . /proc/self/fd/%d; __cloister_left=$? "
-                        "PROMPT_COMMAND=$__cloister_prompt\n",
+                        "%s\\builtin . /proc/self/fd/%d; { __cloister_left=$? "
+                        "PROMPT_COMMAND=$__cloister_prompt; } >/dev/null\n",
                         again ? "\n" : "", SCRIPT_FD);
     if (rc == 0) {
         rc = interp_write(i, &line, err);

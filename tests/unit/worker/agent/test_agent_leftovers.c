@@ -282,6 +282,8 @@ static void what_code_replaces_in_a_shell_does_not_stop_later_runs(void **state)
     static const char *const leave[] = {
         "enable -n echo",
         "enable -n printf return trap kill wait",
+        "enable -n . eval set",
+        "readonly __cloister_left",
         "for n in . set echo printf return trap kill wait unset exec test eval; do "
         "eval \"$n() { :; }\"; done",
         "for n in . builtin eval set echo return trap kill wait; do alias $n=:; done",
@@ -301,6 +303,22 @@ static void what_code_replaces_in_a_shell_does_not_stop_later_runs(void **state)
     }
 }
 
+static void a_debug_trap_of_a_shell_sees_its_own_run_and_not_the_driver(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    struct agent_result *r = run(f, "bash", "trap 'echo debug' DEBUG\ntrue\n(exit 3)");
+    assert_int_equal(r->last.exit_code, 3);
+    assert_string_equal(r->out,
+                        "debug\n"); /* for `true`: a subshell is no command that it is called for */
+    assert_string_equal(run(f, "bash", "echo one")->out, "one\n");
+    r = run(f, "bash", "trap 'echo debug' DEBUG; return 4");
+    assert_int_equal(r->last.exit_code, 4);
+    assert_string_equal(r->out, "debug\n");
+    r = run(f, "bash", "echo two; trap -p DEBUG");
+    assert_string_equal(r->out, "two\n");
+    assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
+}
+
 static void a_shell_that_cannot_report_is_ended_with_the_reason(void **state)
 {
     (void)state;
@@ -309,7 +327,9 @@ static void a_shell_that_cannot_report_is_ended_with_the_reason(void **state)
         "builtin() { :; }",
         "alias {=:",
         "alias [[=:",
-        "enable -n .",
+        "enable -n . enable",
+        "readonly __cloister_status",
+        "readonly __cloister_report",
         "set -r",
         "shopt -s extdebug; trap false DEBUG",
     };
@@ -448,6 +468,7 @@ int main(void)
         cmocka_unit_test(stdin_that_code_closes_comes_back),
         cmocka_unit_test(what_a_timer_shows_between_two_runs_ends_no_interpreter),
         cmocka_unit_test(what_code_replaces_in_a_shell_does_not_stop_later_runs),
+        cmocka_unit_test(a_debug_trap_of_a_shell_sees_its_own_run_and_not_the_driver),
         cmocka_unit_test(a_shell_that_cannot_report_is_ended_with_the_reason),
         cmocka_unit_test(code_that_lasts_is_not_taken_for_ended),
         cmocka_unit_test(a_shell_that_ends_before_it_begins_says_so),
