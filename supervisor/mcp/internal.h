@@ -202,7 +202,8 @@ void mcp_batch_settle(struct mcp_batch *b);
 /* Returns the uncancelled request in flight with this id, or NULL. Tasks are not found. */
 struct mcp_request *mcp_request_find(const struct mcp_session *s, const char *id);
 
-/* Nobody waits for this request's answer any more; it goes on, and counts as work. */
+/* Nobody waits for this request's answer any more; it goes on, and counts as work. A batch that
+ * waited for it alone is sent. */
 void mcp_request_disown(struct mcp_request *r);
 
 /* Ends the request with an error, and with this status for transports that have one. */

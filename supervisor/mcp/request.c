@@ -291,9 +291,13 @@ void mcp_on_cancel(struct mcp_request *r, void (*cancelled)(struct mcp_request *
 
 void mcp_request_disown(struct mcp_request *r)
 {
+    struct mcp_batch *batch = STEAL_PTR(r->batch);
     mcp_unwatch(r);
     r->disowned = true;
     r->sink = NULL;
+    if (batch != NULL) {
+        mcp_batch_settle(batch); /* the others of its batch do not wait for it */
+    }
 }
 
 bool mcp_is_cancelled(const struct mcp_request *r)

@@ -603,6 +603,27 @@ static void a_cancelled_call_is_missing_from_its_batch(void **state)
     assert_int_equal(number_at(client_last(c), "0.id"), 2);
 }
 
+/* A client that begins again counts its requests anew, and would take an old answer for its own. */
+static void a_batch_answers_no_request_that_a_new_client_has_made_since(void **state)
+{
+    struct client *c = *state;
+    client_initialize(c, "2025-03-26");
+    client_tool(c, "create_sandbox", "{'name':'a'}");
+    client_send(
+        c, "[{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{'name':'execute_code',"
+           "'arguments':{'code':'1','sandbox_id':'a'}}},{'jsonrpc':'2.0','id':8,'method':'ping'}]");
+    client_initialize(c, "2025-03-26");
+    client_send(c, "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{'name':'execute_code',"
+                   "'arguments':{'code':'2','sandbox_id':'a'}}}");
+    assert_int_equal(cJSON_GetArraySize(client_last(c)), 1); /* what the old one still got */
+    assert_int_equal(number_at(client_last(c), "0.id"), 8);
+    size_t before = c->count;
+    fake_settle(c->fleet);
+    assert_int_equal(c->count, before + 1);
+    assert_int_equal(number_at(client_last(c), "id"), 7);
+    assert_non_null(at(client_last(c), "result.content"));
+}
+
 static void batches_are_refused_where_they_do_not_belong(void **state)
 {
     static const char ping[] = "[{'jsonrpc':'2.0','id':1,'method':'ping'}]";
@@ -681,6 +702,7 @@ int main(void)
         TEST(a_batch_is_answered_as_one_array),
         TEST(a_batch_of_notifications_is_not_answered),
         TEST(a_cancelled_call_is_missing_from_its_batch),
+        TEST(a_batch_answers_no_request_that_a_new_client_has_made_since),
         TEST(batches_are_refused_where_they_do_not_belong),
         TEST(a_session_may_end_with_calls_in_flight),
     };
