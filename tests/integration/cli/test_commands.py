@@ -770,14 +770,12 @@ def wrong():
         (("exec", "box"), "COMMAND"),
         (("run", "--language"), "value"),
         (("ps", "--instnace", "main"), "--instance"),
-        (("ps", "--memory-mb", "5"), "--memory-mb"),
         (("--allow-network", "ps"), "--allow-network"),
-        (("rm", "box", "--http=8080"), "--http"),
+        (("rm", "box", "--memory-mb=5"), "--memory-mb"),
     ):
         contains(run(*words, status=USAGE).stderr.decode(), meant)
-    # such as a configuration has for servers are no mistake
     done = subprocess.run([PROGRAM, "--runtime-dir", shared()[0].runtime_dir, "ps"], env={**PLAIN, "CLOISTER_MEMORY_MB": "64"}, capture_output=True, timeout=300, check=False)
-    equal((done.returncode, done.stderr), (0, b""))
+    equal((done.returncode, done.stderr), (0, b""), "a variable is for servers, and no mistake")
 
 
 @suite.case("a socket that is not this user's own is not spoken to, nor one that nobody listens on waited for")
