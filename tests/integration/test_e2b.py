@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+import urllib.error
 
 os.environ["CLOISTER_BACKEND"] = "e2b"  # before anything looks for the backend under test
 
@@ -483,12 +484,46 @@ def one_round_trip():
         assert ratio < 1.3, f"a warm call takes {ratio:.2f} round trips"
 
 
+# ---- the contract ----
+
+MISFITS = (
+    ("POST", "/v2/sandboxes", {"templateID": "base", "timeout": "60"}, "/timeout must be integer"),
+    ("POST", "/v2/sandboxes", {"timeout": 60}, "required property 'templateID'"),
+    ("POST", "/v2/sandboxes", {"templateID": "base", "secure": True}, "additional properties secure"),
+    ("POST", "/v2/sandboxes", {"templateID": "base", "network": {"allowPublicTraffic": 1}}, "/network/allowPublicTraffic must be boolean"),
+    ("POST", "/v2/sandboxes", {"templateID": "base", "metadata": {"a": 1}}, "/metadata/a must be string"),
+    ("POST", "/v2/sandboxes", None, "has no body"),
+    ("GET", "/v2/sandboxes?limit=all", None, 'query parameter "limit": must be number'),
+    ("GET", "/v2/sandboxes?state=asleep", None, 'query parameter "state"'),
+    ("GET", "/v2/sandboxes?owner=me", None, 'no query parameter "owner"'),
+    ("DELETE", "/sandboxes/i0", {"force": True}, "has a body"),
+    ("POST", "/sandboxes/i0/timeout", {"timeout": 1.5}, "/timeout must be integer"),
+    ("POST", "/sandboxes/i0/sleep", {}, "no such operation"),
+)
+
+
+@suite.case("a request that is not as the service's OpenAPI file has it is refused and noticed", when=FAKED)
+def misfits():
+    equal(cloud.misfits(), [], "requests of the cases before this one that do not fit")
+    for method, path, body, words in MISFITS:
+        try:
+            cloud.request(method, path, body)
+            raise AssertionError(f"{method} {path} was taken")
+        except urllib.error.HTTPError as problem:
+            equal(problem.code, 400)
+        found = cloud.misfits()
+        equal(len(found), 1, f"{method} {path} {body}: {found}")
+        contains(found[0], words)
+
+
 @suite.finish
 def nothing_at_all():
-    """no sandbox is left in the cloud"""
+    """no sandbox is left in the cloud, and all requests were as the service's OpenAPI files have them"""
     poll("no sandbox is left", lambda: not cloud.boxes(), found=cloud.boxes)
     if FAKED:
+        found = cloud.misfits()
         cloud.close()
+        equal(found, [], "requests and answers that do not fit")
 
 
 suite.run()

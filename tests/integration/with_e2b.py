@@ -4,7 +4,8 @@
 usage: with_e2b.py TEST_FILE… [-- part of a case's name…]
 
 The files run unchanged: only the environment differs from a run on the oci backend. Their TAP is merged into one stream, with
-names prefixed by the file. After each file nothing may be left in the cloud.
+names prefixed by the file. After each file nothing may be left in the cloud, and all requests must have been as the service's OpenAPI
+files have them.
 """
 
 import os
@@ -19,7 +20,8 @@ import e2b
 
 def main():
     cloud = e2b.started()
-    run_elsewhere(cloud, "cloud", {**os.environ, **cloud.env}, lambda box: str(box["metadata"]))
+    checks = [] if cloud.is_real else [("all requests are as the service's OpenAPI files have them", cloud.misfits)]
+    run_elsewhere(cloud, "cloud", {**os.environ, **cloud.env}, lambda box: str(box["metadata"]), checks)
 
 
 if __name__ == "__main__":

@@ -159,8 +159,9 @@ def files_and_names(words):
     return words[:at], words[at + 1 :]
 
 
-def run_elsewhere(place, where, environment, name_of):
-    """Runs the files of the command line on a backend beyond this machine; `place` tells what is left there."""
+def run_elsewhere(place, where, environment, name_of, checks=()):
+    """Runs the files of the command line on a backend beyond this machine; `place` tells what is left there. `checks` are for after
+    each file: (title, what returns the problems)."""
     files, names = files_and_names(sys.argv[1:])
     stream = Stream()
     for path in files:
@@ -173,6 +174,8 @@ def run_elsewhere(place, where, environment, name_of):
         stream.check(f"{title_of(path)}: nothing is left in the {where}", [name_of(each) for each in left])
         for each in left:
             place.remove(each)
+        for title, problems in checks:
+            stream.check(f"{title_of(path)}: {title}", problems())
     if not place.is_real:
         place.close()
     stream.end()

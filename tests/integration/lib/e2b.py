@@ -16,7 +16,7 @@ from node_standin import HERE, NodeStandin, missing, node
 from reports import joined
 from tap import skip_all
 
-MODULES = ("@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node", "e2b")
+MODULES = ("@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node", "ajv", "ajv-formats", "e2b")
 VARIABLES = ("E2B_API_KEY", "E2B_API_URL", "E2B_DOMAIN", "E2B_SANDBOX_URL", "INTERPRETER_TYPE")
 SANDBOX = "io.cloister.sandbox"
 DIR = "io.cloister.dir"
@@ -105,6 +105,10 @@ class Standin(Cloud, NodeStandin):
 
     def boxes(self):
         return self.order(ask="boxes")
+
+    def misfits(self):
+        """What in requests since the last time, and in the answers, was not as the service's OpenAPI files have it."""
+        return self.order(ask="misfits")
 
     def warm_ratio(self, server, sandbox, delay_ms=100, times=15):
         """How long a call in a warm sandbox takes, in round trips of a service that is that far away."""

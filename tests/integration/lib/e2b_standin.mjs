@@ -13,6 +13,7 @@
 // where `do` is `status` (with code, message or body, headers), `garbage`, `huge`, `endless`, `hang`, `reset`, `unanswered` (done, and the
 // connection is closed without an answer), `belied` (done, and answered as `status` says) or `ended` (a stream that ends with an error of this
 // message, in which TOKEN stands for that of the request). `delay` is of every byte: half of it on its way here, half on its way back.
+// Each request, and each answer that was not ordered, is compared with the service's OpenAPI files (e2b_contract.mjs): {"ask": "misfits"}.
 
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -22,28 +23,26 @@ import { connect, createServer as createRelay } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Box } from './e2b_boxes.mjs';
+import { Contract } from './e2b_contract.mjs';
 
 const clients = createRequire(join(process.env.CLOISTER_CLIENTS, 'package.json'));
 const { fileDesc, serviceDesc } = clients('@bufbuild/protobuf/codegenv2');
 const { file_google_protobuf_timestamp: timestamp } = clients('@bufbuild/protobuf/wkt');
 const { connectNodeAdapter } = clients('@connectrpc/connect-node');
 const { Code, ConnectError } = clients('@connectrpc/connect');
+const Ajv = clients('ajv').default;
+const addFormats = clients('ajv-formats').default;
 const [directory] = process.argv.slice(2);
 
 const HUGE_BYTES = 200 * 2 ** 20;
 const TEMPLATES = ['base', 'code-interpreter-v1'];
 const ENDED_MS = 30000; // how long the end of a process can be asked for
-// What a request of each call may have, by the service's OpenAPI file.
-const MEMBERS = {
-    make: ['templateID', 'timeout', 'autoPause', 'autoPauseMemory', 'autoResume', 'allow_internet_access', 'network', 'metadata', 'envVars', 'mcp', 'iam', 'volumeMounts'],
-    timeout: ['timeout'],
-    connect: ['timeout', 'memory'],
-    pause: ['memory'],
-};
+const CHANGES = ['timeout', 'connect', 'pause'];
 
 const boxes = new Map(); // by id
 const streams = new Set(); // responses of process streams
 const requests = []; // {method, path, code}
+const misfits = []; // what in requests, and in answers from here, is not as the service's OpenAPI files have it
 let keys = [];
 let faults = [];
 let release = 2;
@@ -60,6 +59,30 @@ function described(path, needs) {
 
 const Process = described('envd/process/process_pb.ts');
 const Filesystem = described('envd/filesystem/filesystem_pb.ts', [timestamp]);
+
+// ---- the contract ----
+
+const ajv = addFormats(new Ajv({ strict: false, strictNumbers: true }));
+const types = readFileSync(clients.resolve('e2b').replace(/[^/]*$/, 'index.d.ts'), 'utf8');
+const controlContract = new Contract(types, '/sandboxes', tester);
+const daemonContract = new Contract(types, '/files', tester);
+
+function tester(schema) {
+    const test = ajv.compile(schema);
+    return (value) => (test(value) ? undefined : test.errors.map((each) => `${each.instancePath} ${each.message} ${Object.values(each.params).join(' ')}`.trim()).join(', '));
+}
+
+/** What is wrong with a request to the REST part of either, undefined if nothing; from now on its answer is checked, too. */
+function misfit(request, response, url, body, isForDaemon) {
+    const contract = isForDaemon ? daemonContract : controlContract;
+    const operation = contract.operation(request.method, url.pathname);
+    response.operation = operation;
+    if (!operation) {
+        return `${request.method} ${url.pathname}: there is no such operation`;
+    }
+    const header = isForDaemon ? 'e2b-sandbox-port' : 'x-api-key'; // of which the types say nothing
+    return request.headers[header] ? operation.request(url, request.headers, body) : `${request.method} ${url.pathname}: there is no header ${header}`;
+}
 
 // ---- the daemon ----
 
@@ -144,6 +167,7 @@ function ended(box, process, code, signal) {
 }
 
 const rpc = connectNodeAdapter({
+    jsonOptions: { ignoreUnknownFields: false }, // a member that the service's .proto files do not have is refused
     routes: (router) => {
         router.service(Process, {
             async *start(request, context) {
@@ -195,6 +219,10 @@ const rpc = connectNodeAdapter({
 });
 
 function answer(response, code, body, headers = {}) {
+    const wrong = response.operation?.answer(code, body === undefined ? undefined : JSON.parse(JSON.stringify(body)));
+    if (wrong) {
+        misfits.push(wrong);
+    }
     response.writeHead(code, body === undefined ? headers : { 'content-type': 'application/json', ...headers });
     response.end(body === undefined ? '' : JSON.stringify(body));
 }
@@ -215,7 +243,7 @@ async function files(box, request, response, url) {
         const data = box.read(path);
         return data ? response.end(data) : problem(response, 404, `path '${path}' does not exist`);
     }
-    let data = await bodyOf(request);
+    let data = request.body;
     const type = request.headers['content-type'] ?? '';
     if (type.startsWith('multipart/')) {
         const form = await new Response(data, { headers: { 'content-type': type } }).formData();
@@ -256,12 +284,11 @@ function daemon(request, response, url) {
 
 const absent = (response, id) => problem(response, 404, `Sandbox "${id}" doesn't exist or you don't have access to it`);
 
-function listed(box) {
-    return { sandboxID: box.id, templateID: box.template, alias: box.template, clientID: '6532622b', envdVersion: version, cpuCount: 2, memoryMB: 512, diskSizeMB: 1024,
-        state: box.paused ? 'paused' : 'running', startedAt: box.startedAt, endAt: box.endAt, metadata: box.metadata };
-}
-
-const detailed = (box) => ({ ...listed(box), envdAccessToken: box.token, domain: null });
+const named = (box) => ({ sandboxID: box.id, templateID: box.template, alias: box.template, clientID: '6532622b', envdVersion: version });
+const secret = (box) => ({ envdAccessToken: box.token, domain: null });
+const opened = (box) => ({ ...named(box), ...secret(box) });
+const listed = (box) => ({ ...named(box), cpuCount: 2, memoryMB: 512, diskSizeMB: 1024, state: box.paused ? 'paused' : 'running', startedAt: box.startedAt, endAt: box.endAt, metadata: box.metadata });
+const detailed = (box) => ({ ...listed(box), ...secret(box) });
 
 async function remove(box) {
     clearTimeout(box.timer);
@@ -285,26 +312,8 @@ function pause(box) {
     box.freeze(true);
 }
 
-/** The members of a body, checked; undefined after an answer of 400. */
-function checked(response, text, call, more = []) {
-    let members;
-    try {
-        members = JSON.parse(text || '{}');
-    } catch {
-        return problem(response, 400, 'request body has an error: failed to decode request body');
-    }
-    const wrong = Object.keys(members).find((name) => ![...MEMBERS[call], ...more].includes(name));
-    if (wrong || (call === 'make' && typeof members.templateID !== 'string') || (members.timeout !== undefined && !Number.isInteger(members.timeout))) {
-        return problem(response, 400, `request body has an error: ${wrong ?? 'templateID or timeout'} is not as the specification has it`);
-    }
-    return members;
-}
-
 async function make(request, response, isOld) {
-    const asked = checked(response, await bodyOf(request), 'make', isOld ? ['secure'] : []);
-    if (!asked) {
-        return undefined;
-    }
+    const asked = JSON.parse(request.body);
     if (!TEMPLATES.includes(asked.templateID)) {
         return problem(response, 404, `template '${asked.templateID}' not found`);
     }
@@ -320,7 +329,7 @@ async function make(request, response, isOld) {
     await box.start();
     limit(box, asked.timeout ?? (isOld ? 15 : 300));
     boxes.set(id, box);
-    return answer(response, 201, detailed(box));
+    return answer(response, 201, opened(box));
 }
 
 function list(response, url) {
@@ -335,11 +344,8 @@ function list(response, url) {
     return answer(response, 200, found.slice(from, from + size).map(listed), next);
 }
 
-async function change(request, response, box, what) {
-    const asked = checked(response, await bodyOf(request), what);
-    if (!asked) {
-        return undefined;
-    }
+function change(request, response, box, what) {
+    const asked = JSON.parse(request.body.length ? request.body : '{}');
     if (what === 'pause') {
         if (box.paused) {
             return problem(response, 409, `Error pausing sandbox - sandbox '${box.id}' is already paused`);
@@ -360,12 +366,15 @@ async function change(request, response, box, what) {
         box.freeze(false);
     }
     limit(box, Math.max(asked.timeout ?? 300, wasPaused ? 0 : Math.ceil((Date.parse(box.endAt) - Date.now()) / 1000)));
-    return answer(response, wasPaused ? 201 : 200, detailed(box));
+    return answer(response, wasPaused ? 201 : 200, opened(box));
 }
 
 async function control(request, response, url) {
     if (!keys.includes(request.headers['x-api-key'])) {
         return problem(response, 401, `Invalid API key, please visit https://e2b.dev/docs/api-key for more information. ${request.headers['x-api-key']}`);
+    }
+    if (request.misfit) {
+        return problem(response, 400, `request has an error: ${request.misfit}`);
     }
     const [, prefix, id, what] = /^(\/v2)?\/sandboxes(?:\/([^/]+))?(?:\/(\w+))?$/.exec(url.pathname) ?? [];
     const box = boxes.get(id);
@@ -389,7 +398,7 @@ async function control(request, response, url) {
     if (!what) {
         return answer(response, 200, detailed(box));
     }
-    return MEMBERS[what] && method === 'POST' ? change(request, response, box, what) : problem(response, 404, 'no matching operation was found');
+    return CHANGES.includes(what) && method === 'POST' ? change(request, response, box, what) : problem(response, 404, 'no matching operation was found');
 }
 
 // ---- faults ----
@@ -456,14 +465,28 @@ function fail(rule, request, response) {
     }
 }
 
-const server = createServer((request, response) => {
+async function serve(request, response) {
     const url = new URL(request.url, 'http://standin');
-    response.on('finish', () => requests.push({ method: request.method, path: request.url, code: response.statusCode }));
-    if (fail(faultOf(request), request, response)) {
-        return;
+    const isForDaemon = 'e2b-sandbox-id' in request.headers;
+    const rule = faultOf(request);
+    if (!isForDaemon || !/^\/\w+\.\w+\//.test(url.pathname)) { // not of a Connect service, which has a contract of its own
+        request.body = await bodyOf(request);
+        request.misfit = misfit(request, response, url, request.body, isForDaemon);
+        if (request.misfit) {
+            misfits.push(request.misfit);
+        }
     }
-    const doing = request.headers['e2b-sandbox-id'] ? daemon(request, response, url) : control(request, response, url);
-    Promise.resolve(doing).catch((failure) => {
+    if (rule) {
+        response.operation = undefined; // what is answered on order need not fit
+    }
+    if (!fail(rule, request, response)) {
+        await (isForDaemon ? daemon : control)(request, response, url);
+    }
+}
+
+const server = createServer((request, response) => {
+    response.on('finish', () => requests.push({ method: request.method, path: request.url, code: response.statusCode }));
+    serve(request, response).catch((failure) => {
         process.stderr.write(`${failure.stack}\n`);
         request.socket.destroy();
     });
@@ -528,6 +551,8 @@ async function obey(order) {
         return faults;
     } else if (order.ask === 'requests') {
         return requests;
+    } else if (order.ask === 'misfits') { // since the last time
+        return misfits.splice(0);
     } else {
         return { problem: 'no such order' };
     }
