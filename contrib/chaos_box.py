@@ -25,6 +25,7 @@ class Lane:
         self.may_be_lost = False  # it may have ended
         self.killed = None  # (before, after) of a kill from outside whose effect has not been seen yet
         self.known = {}  # execution ids that have been handled, in order
+        self.unanswered = 0  # calls just before this one that were cancelled, and so have told no execution id
         self.chapter = 0
         self.written = {}  # chapter -> {operation: "once" or "maybe"}
         self.busy_since = None  # a call is pending

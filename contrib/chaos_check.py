@@ -149,13 +149,35 @@ def children():
 
 
 def agent_of(sandbox):
-    """The first process of a sandbox, held, or None."""
-    for pid in mcp.agents_of(sandbox):
+    """The first process of a sandbox, held, or None; its keeper has the same words, and is its child."""
+    found = mcp.agents_of(sandbox)
+    for pid in found:
         try:
-            return Process(pid, lambda p: True)
+            if parent_of(pid) not in found:
+                return Process(pid, lambda p: True)
+        except (OSError, ValueError, IndexError):
+            continue
+    return None
+
+
+def relay_of(sandbox):
+    """The process that carries what the agent and a worker elsewhere say to each other, held, or None."""
+    agent = agent_of(sandbox)
+    if agent is None:
+        return None
+    agent.close()
+    inside = mcp.pid_namespace(agent.pid)
+    for pid, _ in mcp.processes():
+        try:
+            if is_relay(pid) and mcp.pid_namespace(pid) == inside:
+                return Process(pid, is_relay)
         except OSError:
             continue
     return None
+
+
+def is_relay(pid):
+    return words_of(pid)[1:2] == ["relay"]
 
 
 def interpreter_of(agent, language):
@@ -168,7 +190,7 @@ def interpreter_of(agent, language):
     for pid in below:
         try:
             words, above = words_of(pid), words_of(parent_of(pid))
-            if is_interpreter(words, language) and above[0].startswith("/.cloister/"):
+            if is_interpreter(words, language) and above[1] == "serve":
                 return Process(pid, lambda p: is_interpreter(words_of(p), language))
         except (OSError, ValueError, IndexError):
             continue

@@ -16,7 +16,6 @@ import threading
 import time
 
 import chaos_check as check
-import mcp
 from chaos_server import ADOPT_SECONDS, SIGNALS, Late, Lost, Refused
 
 KINDS = {
@@ -39,14 +38,16 @@ STEADY = ("name", "backend", "image", "limits", "network", "workspace", "created
 
 
 class Killer:
-    def __init__(self, court, instance, lanes, seed, without, only):
+    def __init__(self, court, instance, lanes, place, options):
         self.court = court
         self.instance = instance
         self.lanes = lanes
-        self.rng = random.Random(f"{seed}:killer")
-        self.kinds = {k: w for k, w in KINDS.items() if not any(k.startswith(x) for x in without)}
-        if only:
-            self.kinds = {k: w for k, w in self.kinds.items() if any(k.startswith(x) for x in only)}
+        self.place = place
+        self.rng = random.Random(f"{options.seed}:killer")
+        every = {**KINDS, **(place.remote.kinds if place.remote else {})}
+        self.kinds = {k: w for k, w in every.items() if not any(k.startswith(x) for x in options.without)}
+        if options.only:
+            self.kinds = {k: w for k, w in self.kinds.items() if any(k.startswith(x) for x in options.only)}
         self.helpers = []
 
     def run(self, until):
@@ -86,6 +87,8 @@ class Killer:
             self.interpreter(places, language)
         elif kind == "agent":
             self.agent(places)
+        elif kind not in KINDS:
+            self.place.remote.attack(kind, self, places, delay)
         else:
             self.supervisor(kind, places)
 
@@ -248,7 +251,7 @@ class Killer:
         except Refused as problem:
             if problem.code != "sandbox_not_found" or (life == self.instance.life.number and time.monotonic() - asked > 3):
                 self.court.violation(f"{sandbox}: a call after the death of its agent: {problem}, {time.monotonic() - asked:.1f} s")
-        left = check.wait_nothing(lambda: mcp.traces_of(sandbox), at + 20 - time.monotonic())
+        left = check.wait_nothing(lambda: self.place.traces_of(sandbox), at + 20 - time.monotonic())
         if left:
             self.court.violation(f"{sandbox}: left after the death of its agent: {left}")
         try:

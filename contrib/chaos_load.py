@@ -326,6 +326,11 @@ class Lanes:
                     raise
                 return self.find(op, sandbox, lane)  # that server has died, too, and no longer had its older ones
             words = answer["stdout"].split()
+            if lane.unanswered and answer["status"] == "cancelled" and not words:
+                # one cancelled before this one, which a stream that was cut has let begin, and end, after this one was sent
+                lane.unanswered -= 1
+                self.deal(lane, entry["execution_id"])
+                continue
             begun = datetime.datetime.fromisoformat(entry["started_at"].replace("Z", "+00:00")).timestamp()
             if op.name in words[:1] or (not words and begun >= op.sent_wall - CLOCK_SECONDS):
                 self.court.count(self.court.remarks, "outcomes fetched after the death of a server")
@@ -346,11 +351,13 @@ class Lanes:
 
     def judge(self, op, lane, box, answer, disturbed):
         if answer is None:
+            lane.unanswered += 1
             lane.expect(op, "maybe")
             lane.counters |= {c + 1 for c in lane.counters}
             lane.may_be_lost |= bool(disturbed)
             lane.unsure()
             return []
+        lane.unanswered = 0
         wrong = []
         head, _, rest = answer["stdout"].partition("\n")
         words = head.split(" ")

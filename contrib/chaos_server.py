@@ -20,6 +20,8 @@ import mcp
 
 RECOVERED = re.compile(r"sandbox recovered after_us=(\d+)")
 SICK = re.compile(r"given up|AddressSanitizer|LeakSanitizer|runtime error:|Assertion|assertion|killed by signal (?!9\b)\d+")
+SILENT = re.compile(r"is not known to have ended$")  # a sandbox that does not answer for some seconds
+INSIST_TIMES = 20
 EXIT_SECONDS = 6.0
 ADOPT_SECONDS = 15.0
 
@@ -198,12 +200,18 @@ class Instance:
         return self.finish(life, pending, seconds)
 
     def insist(self, tool, seconds, **arguments):
-        """Repeats the call when servers die during it: for calls that may be made twice."""
-        while True:
+        """Repeats the call when servers die during it, or when they say that the sandbox does not answer, as their hint asks for: for calls
+        that may be made twice. Whether there was a reason for it not to answer is seen by the time that this takes."""
+        for _ in range(INSIST_TIMES):
             try:
                 return self.call(tool, seconds, **arguments)
             except Lost as lost:
                 self.next_life(lost.life)
+            except Refused as problem:
+                if problem.code != "engine_unavailable" or not SILENT.search(problem.message):
+                    raise
+                self.court.count(self.court.remarks, "calls sent again: the sandbox did not answer for some seconds")
+        raise Late(f"sent {INSIST_TIMES} times, and never answered")
 
     def sandboxes(self, seconds=10.0):
         """id -> status of all that the server knows."""
