@@ -20,6 +20,7 @@ from chaos_server import EXIT_SECONDS, Late, Lost, Refused
 from mcp import ServerGone
 
 SLACK_SECONDS = 12.0  # a worker that hangs is found within 5 s, and a deadline may be the agent's own
+TAKEOVER_SECONDS = 60.0  # until a new server knows what a sandbox has done
 CALM_SECONDS = 8.0  # if nothing was done to this sandbox: only a margin for a shared machine
 SHOWN_BYTES = 100 << 10  # minimum of an output that is shown before it is cut
 KEPT_BYTES = 250 << 10  # minimum of an output that is kept when another server has taken over
@@ -310,11 +311,21 @@ class Lanes:
             self.instance.insist("cancel_execution", self.limit(0), execution_id=execution)
         return self.instance.insist("get_execution", self.limit(op.nominal), execution_id=execution)
 
+    def recovered_status(self, sandbox):
+        """What a server says of a sandbox when it has taken it over. It waits for that, but not for ever: until then it says "recovering"."""
+        deadline = time.monotonic() + TAKEOVER_SECONDS
+        while True:
+            status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
+            if status["state"] != "recovering":
+                return status
+            if time.monotonic() > deadline:
+                raise Late(f"still recovering after {TAKEOVER_SECONDS:.0f} s")
+            time.sleep(0.05)
+
     def find(self, op, sandbox, lane):
         """The outcome of an execution whose answer was lost; None if it never began."""
         listed_in = self.instance.life.number
-        status = self.instance.insist("get_sandbox_status", self.limit(0), sandbox_id=sandbox)
-        for entry in status["executions_recent"]:
+        for entry in self.recovered_status(sandbox)["executions_recent"]:
             if entry["language"] != op.language or entry["execution_id"] in lane.known:
                 continue
             try:
