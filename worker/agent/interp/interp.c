@@ -46,6 +46,7 @@
 #include "common/clock.h"
 #include "common/fd.h"
 #include "common/log.h"
+#include "worker/agent/interp/death.h"
 #include "worker/agent/link/request.h"
 #include "worker/agent/run/pump.h"
 
@@ -325,18 +326,6 @@ int interp_write(struct interp *i, struct buf *data, struct err *err)
     return rc;
 }
 
-/* An interpreter that was ended between two runs has no outcome that could say why. */
-static void tell_loss(struct interp *i, struct op *op)
-{
-    char text[sizeof(i->loss) + 64];
-    if (i->loss[0] != '\0') {
-        int n = snprintf(text, sizeof(text), "[the interpreter has ended before this run: %s]\n",
-                         i->loss);
-        err_ignore(op_stream_add(&op->err, text, (size_t)n, NULL));
-        i->loss[0] = '\0';
-    }
-}
-
 void interp_begin(struct interp *i, struct op_table *t, struct op *op)
 {
     struct err err = ERR_INIT;
@@ -349,7 +338,7 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
         op_fail(t, op, (enum err_code)err.code, err.text);
         return;
     }
-    tell_loss(i, op);
+    death_tell_loss(i, op);
     op->interpreter = i->lost_state  ? OP_INTERPRETER_RESTARTED
                       : i->had_state ? OP_INTERPRETER_KEPT
                                      : OP_INTERPRETER_FRESH;
@@ -451,37 +440,6 @@ static void sweep_on(struct interp *i, struct op_table *t)
     }
 }
 
-static void tell_death(const struct interp *i, struct op *op)
-{
-    const struct keeper *k = &i->keeper;
-    struct buf *message = &op->report.message;
-    if (i->offence[0] != '\0') {
-        err_ignore(buf_printf(message, NULL, "the interpreter was ended: %s", i->offence));
-    } else if (WIFSIGNALED(k->wait_status)) {
-        int sig = WTERMSIG(k->wait_status);
-        err_ignore(buf_printf(message, NULL, "the interpreter was killed by signal %d (%s)", sig,
-                              strsignal(sig)));
-    } else {
-        int code = WEXITSTATUS(k->wait_status);
-        bool gave_up = code == INTERP_GAVE_UP && !i->lang->exit_is_result;
-        err_ignore(
-            buf_printf(message, NULL, "the interpreter exited with code %d%s%s", code,
-                       gave_up ? ", as it does when code has closed or broken what it needs" : "",
-                       i->unbegun ? " before it began with this code" : ""));
-    }
-}
-
-/* For the next run: why the process has ended between two. That it was killed from outside is no
- * news to those who did it. */
-static void note_loss(struct interp *i)
-{
-    const struct keeper *k = &i->keeper;
-    memcpy(i->loss, i->offence, sizeof(i->loss));
-    if (i->had_state && i->offence[0] == '\0' && WIFEXITED(k->wait_status)) {
-        snprintf(i->loss, sizeof(i->loss), "it exited with code %d", WEXITSTATUS(k->wait_status));
-    }
-}
-
 /* The process has ended in the middle of a run. */
 static void end_dead(struct interp *i, struct op_table *t)
 {
@@ -523,7 +481,7 @@ static void end_dead(struct interp *i, struct op_table *t)
         err_ignore(buf_add_str(&op->report.message, why, NULL));
     } else {
         op->status = OP_STATUS_CRASHED;
-        tell_death(i, op);
+        death_tell(i, op);
     }
     op_ended(t, op);
 }
@@ -770,7 +728,7 @@ void interp_handle(struct interp *i, const struct poll_set *set, struct op_table
         if (i->current != NULL) {
             end_dead(i, t);
         } else {
-            note_loss(i);
+            death_note_loss(i);
         }
         tear_down(i);
     } else if (i->current == NULL && (i->request_fd < 0 || i->report_fd < 0)) {
