@@ -86,6 +86,9 @@
     (1u << 20) /* replies a worker has not read: above it the agent reads no requests */
 #define LIMIT_AGENT_PENDING 4 /* connections without HELLO; a new one replaces the oldest */
 
+#define LIMIT_PRELOADS    16  /* modules that a new interpreter imports before it is given away */
+#define LIMIT_MODULE_NAME 128 /* bytes of the name of one, with its dots */
+
 #define LIMIT_CONNECTS 16 /* connections to ports of one sandbox; a browser makes 6 for a page */
 
 /* --- door ------------------------------------------------------------------------------------ */
@@ -101,6 +104,7 @@
 #define TIME_HELLO_MS     10000   /* for a new worker or agent to say HELLO */
 #define TIME_OPEN_MS      60000   /* creating a sandbox; progress restarts it */
 #define TIME_OPEN_MAX_MS  1800000 /* creating in all: enough for some GB over a slow line */
+#define TIME_PRELOAD_MS   60000   /* importing one module; nobody waits for it */
 #define TIME_CLOSE_MS     4000    /* closing one; the process exit budget is 5 s */
 #define TIME_INTERRUPT_MS 2000    /* from SIGINT at the deadline to SIGKILL of the tree */
 #define TIME_BACKSTOP_MS  2000    /* how long after the worker's kill the agent kills by itself */

@@ -122,12 +122,21 @@ enum op_kind {
                           end, and `mode` its exit code */
     OP_CONNECT = 7,    /* a connection to port `offset` of the sandbox's loopback; INPUT is what it
                           is told, the out stream what it says */
+    OP_PRELOAD = 8,    /* args[0] = a module that the live interpreter of `language` imports, before
+                          any code has run there */
 };
 
 /* True for what runs code of a client: its output is kept for the next server. */
 static inline bool op_is_execution(enum op_kind kind)
 {
     return kind == OP_EVAL || kind == OP_RUN;
+}
+
+/* True for what runs in an interpreter or a program: it may change files, and may need much memory.
+ */
+static inline bool op_is_run(enum op_kind kind)
+{
+    return op_is_execution(kind) || kind == OP_PRELOAD;
 }
 
 /* What a sandbox can reach. */

@@ -77,7 +77,7 @@ static int check_info(struct view item, struct err *err)
     const struct msg_op_info *i = &m.op_info;
     if (m.type != MSG_OP_INFO || m.seq != 0) {
         rc = err_set(err, ERR_PROTOCOL, "%s among operations", msg_name(m.type));
-    } else if (i->op.len == 0 || i->kind < OP_EVAL || i->kind > OP_CONNECT ||
+    } else if (i->op.len == 0 || i->kind < OP_EVAL || i->kind > OP_PRELOAD ||
                i->state < OP_QUEUED || i->state > OP_DONE) {
         rc = err_set(err, ERR_PROTOCOL, "an impossible operation");
     }

@@ -280,7 +280,7 @@ static uint64_t capped_wait_ms(uint64_t wait_ms)
 /* A job for an operation that this worker has not heard of. NULL if there are too many. */
 static struct job *new_job(struct operations *o, const struct msg_start *m)
 {
-    bool runs_code = op_is_execution((enum op_kind)m->kind);
+    bool runs_code = op_is_run((enum op_kind)m->kind);
     struct job *job = jobs_start(&o->jobs, m->op, runs_code, m->timeout_ms);
     if (job == NULL && m->join) {
         log_warn("operation %.*s: too many others, the agent alone keeps its deadline",

@@ -233,30 +233,63 @@ static int check_connects(const struct agent *a, struct err *err)
                : err_set(err, ERR_BUSY, "%d connections to ports are open already", LIMIT_CONNECTS);
 }
 
+/* A failed import takes its interpreter along, so there must be nothing of anybody in it. */
+static int check_preload(const struct agent *a, const struct msg_start *s, const struct interp *i,
+                         struct err *err)
+{
+    if (!i->lang->preloads) {
+        return err_set(err, ERR_LANGUAGE, "%s imports nothing in advance", i->lang->name);
+    }
+    if (s->args.count != 1) {
+        return err_set(err, ERR_INVALID, "expected one module to import, got %zu", s->args.count);
+    }
+    return a->ops.evals == 0 ? 0
+                             : err_set(err, ERR_INVALID, "code has run in this sandbox already");
+}
+
+/* What the operation runs in: either a live interpreter or a program. */
+static int find_language(struct agent *a, const struct msg_start *s, struct interp **ret_interp,
+                         const struct runner **ret_runner, char *hint, size_t hint_size,
+                         struct err *err)
+{
+    bool is_code = s->kind == OP_EVAL;
+    agent_look_for_languages(a);
+    struct interp *i = agent_find_interp(a, s->language);
+    const struct runner *runner = NULL;
+    if (i == NULL && is_code) {
+        runner = runners_find(&a->programs.runners, s->language);
+    } else if (i != NULL && is_code && (s->flags & OP_FLAG_TTY) != 0) {
+        /* a live interpreter has no terminal */
+        runner = runners_of_live(s->language);
+        i = NULL;
+    }
+    if (i == NULL && runner == NULL) {
+        hint_languages(a, hint, hint_size);
+        return err_set(err, ERR_LANGUAGE, "this sandbox has nothing to run \"%.*s\" with",
+                       VIEW_ARG(s->language));
+    }
+    *ret_interp = i;
+    *ret_runner = runner;
+    return is_code ? 0 : check_preload(a, s, i, err);
+}
+
 static int create(struct agent *a, const struct msg_start *s, struct op **ret, char *hint,
                   size_t hint_size, struct err *err)
 {
     struct interp *i = NULL;
     const struct runner *runner = NULL;
-    if (s->kind == OP_EVAL) {
-        agent_look_for_languages(a);
-        i = agent_find_interp(a, s->language);
-        runner = i == NULL ? runners_find(&a->programs.runners, s->language) : NULL;
-        if (i != NULL && (s->flags & OP_FLAG_TTY) != 0) {
-            /* a live interpreter has no terminal */
-            runner = runners_of_live(s->language);
-            i = NULL;
-        }
-        if (i == NULL && runner == NULL) {
-            hint_languages(a, hint, hint_size);
-            return err_set(err, ERR_LANGUAGE, "this sandbox has nothing to run \"%.*s\" with",
-                           VIEW_ARG(s->language));
-        }
-    } else if (s->kind < OP_EVAL || s->kind > OP_CONNECT) {
+    if (s->kind < OP_EVAL || s->kind > OP_PRELOAD) {
         return err_set(err, ERR_INVALID, "operation of unknown kind %" PRIu64, s->kind);
     }
+    int rc = 0;
+    if (s->kind == OP_EVAL || s->kind == OP_PRELOAD) {
+        rc = find_language(a, s, &i, &runner, hint, hint_size, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
     struct op *op = NULL;
-    int rc = s->kind == OP_CONNECT ? check_connects(a, err) : 0;
+    rc = s->kind == OP_CONNECT ? check_connects(a, err) : 0;
     if (rc == 0) {
         rc = op_create(&a->ops, s->op, (enum op_kind)s->kind, &op, err);
     }
@@ -277,7 +310,7 @@ static int create(struct agent *a, const struct msg_start *s, struct op **ret, c
         op_done(&a->ops, op);
     } else if (op->kind == OP_CONNECT) {
         connect_begin(&a->ops, op, s);
-    } else if (!op_is_execution(op->kind)) {
+    } else if (!op_is_run(op->kind)) {
         fileop_begin(&a->ops, op, s, &a->config.spawn);
     } else if (i == NULL) {
         rc = programs_queue(&a->ops, op, runner, s, err);

@@ -1,7 +1,7 @@
 /*
  * Whoever runs code wants to know why its interpreter has ended, in a sentence. In the middle of a
- * run the outcome says it. An interpreter that was ended between two runs has no outcome that could,
- * so the reason is kept, and the next run has it on its stderr.
+ * run the outcome says it. An interpreter that was ended between two runs has no outcome that
+ * could, so the reason is kept, and the next run has it on its stderr.
  */
 #include "worker/agent/interp/death.h"
 

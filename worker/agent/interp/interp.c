@@ -99,7 +99,7 @@ static void tear_down(struct interp *i)
     i->pending_at = 0;
     i->lost_state = i->lost_state || i->had_state;
     i->had_state = false;
-    i->dying = false;
+    i->dying = i->unfit = false;
     i->sweeping = false;
     i->syncing = false;
     i->retry_us = 0;
@@ -326,6 +326,19 @@ int interp_write(struct interp *i, struct buf *data, struct err *err)
     return rc;
 }
 
+/* What code has left there. Modules that are imported in advance are nobody's state. */
+static void begin_state(struct interp *i, struct op *op)
+{
+    if (op->kind == OP_PRELOAD) {
+        return;
+    }
+    death_tell_loss(i, op);
+    op->interpreter = i->lost_state  ? OP_INTERPRETER_RESTARTED
+                      : i->had_state ? OP_INTERPRETER_KEPT
+                                     : OP_INTERPRETER_FRESH;
+    i->lost_state = false;
+    i->had_state = true;
+}
 void interp_begin(struct interp *i, struct op_table *t, struct op *op)
 {
     struct err err = ERR_INIT;
@@ -338,12 +351,7 @@ void interp_begin(struct interp *i, struct op_table *t, struct op *op)
         op_fail(t, op, (enum err_code)err.code, err.text);
         return;
     }
-    death_tell_loss(i, op);
-    op->interpreter = i->lost_state  ? OP_INTERPRETER_RESTARTED
-                      : i->had_state ? OP_INTERPRETER_KEPT
-                                     : OP_INTERPRETER_FRESH;
-    i->lost_state = false;
-    i->had_state = true;
+    begin_state(i, op);
     i->current = op;
     if (i->keeper.main_pid > 0) {
         figures_open(&i->figures, i->keeper.main_pid, i->spawn);
@@ -385,6 +393,16 @@ static uint64_t since(uint64_t now, uint64_t base)
     return now > base ? now - base : 0;
 }
 
+/* A module that was imported in part cannot be imported again in the same process, and code must
+ * not find that out. */
+static void end_preload(struct interp *i, const struct op *op)
+{
+    if (op->kind == OP_PRELOAD && op->status != OP_STATUS_OK) {
+        i->unfit = true;
+        order_end(i, "");
+    }
+}
+
 /* Ends the run; the process goes on. */
 static void end_run(struct interp *i, struct op_table *t)
 {
@@ -409,6 +427,7 @@ static void end_run(struct interp *i, struct op_table *t)
     if (op->stop != 0 && i->lang->stopped != NULL) {
         i->lang->stopped(i);
     }
+    end_preload(i, op);
     op_ended(t, op);
     if (i->lang->after != NULL) {
         i->lang->after(i);
@@ -659,6 +678,17 @@ static void look_for_end(struct interp *i, struct op_table *t)
     }
 }
 
+/* The process is gone. One that was to import a module is replaced now, for the code to come. */
+static void end_process(struct interp *i)
+{
+    bool replace = i->unfit;
+    struct err err = ERR_INIT;
+    tear_down(i);
+    if (replace && interp_prestart(i, &err) < 0) {
+        log_warn("%s", err.text); /* the next operation tries again and reports the error */
+    }
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 uint64_t interp_poll(struct interp *i, struct poll_set *set, uint64_t now_us)
@@ -726,11 +756,12 @@ void interp_handle(struct interp *i, const struct poll_set *set, struct op_table
         see_unbegun(i);
         take_reports(i, t);
         if (i->current != NULL) {
+            i->unfit = i->current->kind == OP_PRELOAD;
             end_dead(i, t);
         } else {
             death_note_loss(i);
         }
-        tear_down(i);
+        end_process(i);
     } else if (i->current == NULL && (i->request_fd < 0 || i->report_fd < 0)) {
         order_end(i, ""); /* idle but without answers: replace it */
     } else {

@@ -43,6 +43,7 @@ struct lang {
     const char *name;    /* as clients say it */
     const char *program; /* looked for in PATH */
     bool prestart;       /* start the process before the first operation */
+    bool preloads;       /* it can import modules before that (OP_PRELOAD) */
     bool hold_interrupt; /* it starts with SIGINT blocked and unblocks it when it is ready */
     /* How an interrupt is sent. INTERRUPT_WITH_NOTICE and above: it is repeated while the run goes
      * on. */
@@ -96,6 +97,7 @@ struct interp {
     bool had_state;            /* an operation has run in this process */
     bool lost_state;           /* an earlier process had state */
     bool dying;                /* the agent has ordered its kill */
+    bool unfit;                /* a module could not be imported: another one takes its place */
     struct procs_moment begun; /* processes started since belong to the current run */
     bool sweeping;             /* a stopped run has ended; its processes are being killed */
     bool syncing;              /* waiting for an answer after an interrupt, before the next run */

@@ -125,6 +125,7 @@ const struct lang lang_python = {
     .name = "python",
     .program = "python3",
     .prestart = true,
+    .preloads = true,
     .hold_interrupt = true,
     .start = start_python,
     .submit = interp_write,

@@ -10,6 +10,7 @@
 
 #define STDIN_HERE 1
 #define STDIN_OPEN 2
+#define NO_CODE    3
 
 static void put_u32(uint8_t *at, size_t value)
 {
@@ -80,7 +81,7 @@ int request_pack(const struct msg_start *m, struct buf *out, struct err *err)
     uint8_t head[HEAD_BYTES] = {0};
     bool open = (m->flags & (OP_FLAG_STDIN_OPEN | OP_FLAG_TTY)) != 0;
     struct view input = m->has_stdin && !open ? m->stdin_data : view_of(NULL);
-    head[8] = open ? STDIN_OPEN : m->has_stdin ? STDIN_HERE : 0;
+    head[8] = m->kind == OP_PRELOAD ? NO_CODE : open ? STDIN_OPEN : m->has_stdin ? STDIN_HERE : 0;
     put_u32(head + 9, m->args.count);
     put_u32(head + 13, m->env.count);
     int rc = check_start(m, err);

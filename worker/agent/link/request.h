@@ -5,8 +5,9 @@
  *   length of what follows (4) | run number (4) | stdin (1) | number of args (4) | of env (4)
  *   then code, stdin, each arg, each "NAME=value": length (4) and bytes
  *
- * Stdin is 0 (none), 1 (what follows here) or 2 (it stays open: run/input.h). Integers are big
- * endian. Thread: none of its own. Nothing blocks.
+ * Stdin is 0 (none), 1 (what follows here), 2 (it stays open: run/input.h), or 3: there is no code,
+ * and the args are modules to import (OP_PRELOAD, Python only). Integers are big endian. Thread:
+ * none of its own. Nothing blocks.
  */
 #ifndef CLOISTER_WORKER_AGENT_LINK_REQUEST_H
 #define CLOISTER_WORKER_AGENT_LINK_REQUEST_H

@@ -120,7 +120,7 @@ int op_create(struct op_table *t, struct view id, enum op_kind kind, struct op *
     stream_init(&op->err, op_is_execution(kind) ? LIMIT_OP_KEPT : 0);
     buf_init(&op->request, LIMIT_FRAME);
     input_init(&op->input);
-    report_init(&op->report, op_is_execution(kind) ? REPORT_OF_RUN : REPORT_OF_FILE);
+    report_init(&op->report, op_is_run(kind) ? REPORT_OF_RUN : REPORT_OF_FILE);
     framed_init(&op->files, FILES_MAX);
     t->items[t->count++] = op;
     t->started++;
@@ -354,7 +354,7 @@ void op_run(struct op_table *t, struct op *op)
         op->kill_at_ms =
             op->begun_us / 1000 + op->timeout_ms + TIME_INTERRUPT_MS + TIME_BACKSTOP_MS;
     }
-    if (t->changes != NULL && op_is_execution(op->kind)) {
+    if (t->changes != NULL && op_is_run(op->kind)) {
         changes_begin(t->changes, op);
     }
 }

@@ -366,7 +366,7 @@ static void a_command_that_cannot_run_says_why(void **state)
     argv.items[argv.count++] = view_bytes("a\0b", 3);
     s = program(f, &argv);
     assert_int_equal(run_start(f, &s)->failed, ERR_INVALID);
-    s.kind = OP_CONNECT + 1;
+    s.kind = OP_PRELOAD + 1;
     s.op = view_of("unknown-kind");
     assert_int_equal(run_start(f, &s)->failed, ERR_INVALID);
 }

@@ -36,6 +36,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     EXPRESSION_MAX = 256  # characters of code that is tried as an expression first
     COROUTINE = 0x80  # inspect.CO_COROUTINE
     PIPE = object()  # stdin that stays open
+    MODULES = object()  # in place of stdin: no code, but modules to import
 
     IN_LOOP = {"create_task", "ensure_future", "get_running_loop"}  # need a running loop,
     NOT_IN_LOOP = {"run", "run_until_complete", "run_forever", "Runner"}  # need that none runs
@@ -46,12 +47,13 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
 
     os_read, os_write, os_close, os_dup2, os_fstat = os.read, os.write, os.close, os.dup2, os.fstat
     os_stat, os_getpid, set_blocking = os.stat, os.getpid, os.set_blocking
+    os_chdir, os_fsdecode = os.chdir, os.fsdecode
     # not those of the module signal, which make members of enumerations of numbers, and numbers of
     # them, and take as long for that as all else that a short run costs here
     setsignal, getsignal, default_int = _signal.signal, _signal.getsignal, signal.default_int_handler
     SIGINT = signal.SIGINT
     settrace, gettrace, setprofile, getprofile = sys.settrace, sys.gettrace, sys.setprofile, sys.getprofile
-    compile_, eval_, exec_, repr_, str_ = compile, eval, exec, repr, str
+    compile_, eval_, exec_, repr_, str_, import_ = compile, eval, exec, repr, str, __import__
     type_, hasattr_, set_, modules = type, hasattr, set, sys.modules
     name_of = type.__dict__["__name__"].__get__  # reads the name in spite of metaclasses
     pid = os_getpid()
@@ -128,7 +130,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             take_off_dead(int.from_bytes(data[8:16], "big"))
             return None
         run = int.from_bytes(data[4:8], "big")
-        how = data[8]  # 0: none, 1: in the request, 2: it comes through the pipe
+        how = data[8]  # 0: none, 1: in the request, 2: it comes through the pipe, 3: no code
         count_args = int.from_bytes(data[9:13], "big")
         count_env = int.from_bytes(data[13:17], "big")
         at = 17
@@ -137,7 +139,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
             end = at + 4 + int.from_bytes(data[at : at + 4], "big")
             fields.append(data[at + 4 : end])
             at = end
-        stdin = (None, fields[1], PIPE)[how]
+        stdin = (None, fields[1], PIPE, MODULES)[how]
         return run, fields[0], stdin, fields[2 : 2 + count_args], fields[2 + count_args :]
 
     def send(records):
@@ -540,6 +542,32 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
                 return rich().find_standin(name)
             return None
 
+    def put_hooks_aside():
+        # they would see our frames, and could raise in them; that removes them
+        for _ in (1, 2, 3):
+            try:
+                state.hooks = gettrace(), getprofile()
+                if state.hooks != (None, None):
+                    setprofile(None)
+                    settrace(None)
+                break
+            except Exception:
+                state.hooks = None, None
+
+    def import_modules(names, records):
+        """Imports modules for code that comes later, as that would, but into no namespace."""
+        try:
+            for name in names:
+                import_(os_fsdecode(name))
+        except SystemExit as exc:
+            raise ImportError("it has ended the program: SystemExit(%r)" % (exc.code,)) from None
+        finally:
+            put_hooks_aside()
+            try:
+                os_chdir(workspace)
+            except OSError:
+                pass
+
     def run_user(code, records):
         first, last = parse(code)
         try:
@@ -552,16 +580,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
                 with state.around:
                     value = evaluate(first, last)
         finally:
-            # they would see our frames, and could raise in them; that removes them
-            for _ in (1, 2, 3):
-                try:
-                    state.hooks = gettrace(), getprofile()
-                    if state.hooks != (None, None):
-                        setprofile(None)
-                        settrace(None)
-                    break
-                except Exception:
-                    state.hooks = None, None
+            put_hooks_aside()
         if value is not None:
             builtins._ = None
             kind = type_(value)
@@ -588,8 +607,8 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
                 rich().packages_changed(packages)
             state.packages_ns = now
 
-    def run_guarded(code, records):
-        """Runs the code of a request and turns exceptions into records. Only in here SIGINT reaches
+    def run_guarded(step, what, records):
+        """Does what a request is for and turns exceptions into records. Only in here SIGINT reaches
         user code."""
         caught = None
         try:
@@ -600,7 +619,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
                     state.missed = False
                     send([(b"I", b"")])
                 try:
-                    run_user(code, records)
+                    step(what, records)
                 except KeyboardInterrupt:
                     if "matplotlib.pyplot" in modules:
                         rich().close_figures()  # drawing them could use up the time that is left
@@ -670,11 +689,14 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         if packages:
             look_for_packages()
         mend_streams()
+        step, what = run_user, code
+        if stdin is MODULES:
+            step, what, args, stdin = import_modules, args, (), None
         open_stdin(stdin)
         sys.argv = [""] + [os.fsdecode(arg) for arg in args]
         saved = enter_env(env) if env else ()
         sys.modules["__main__"] = main
-        run_guarded(code, records)
+        run_guarded(step, what, records)
         if os_getpid() != pid:
             leave_child(records)
         if saved:
