@@ -353,6 +353,9 @@ static int check_together(const struct config *c, struct err *err)
     if (pool_option_check(c, err) < 0) {
         return err_wrap(err, "--pool");
     }
+    if (pool_option_check_modules(c, err) < 0) {
+        return err_wrap(err, "--preload");
+    }
     struct view dir;
     bool writable = false;
     for (const char *dirs = c->local_files; local_dirs_next(&dirs, &dir, &writable);) {

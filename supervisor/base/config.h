@@ -48,6 +48,7 @@ struct config {
     uint64_t max_lifetime_s;
     uint64_t max_sandboxes, max_calls;
     char *pool;             /* as pool_option.h reads it */
+    char *preload;          /* likewise; "" = nothing */
     char *default_sandbox;  /* "auto" "principal" "session" "call" */
     char *results;          /* one of RESULT_FORM_WORDS */
     uint64_t grace_s;       /* a sandbox lives on for this long without a server */

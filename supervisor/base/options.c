@@ -117,6 +117,9 @@ const struct option options[] = {
      "sandboxes that are made in advance, so that a new one is there at once; at most --max-sandboxes, to which they give "
      "way; of IMAGE, as --image has it, else of --image; the first is made when a call has needed a sandbox; 0: none; "
      "auto: 1, with --http 4", NULL},
+    {"preload", OPTION_TOPIC_OFFER, OPTION_TEXTS, FIELD(preload), "", 0, 0, "MODULES",
+     "Python modules that sandboxes of the pool import in advance, such as numpy,pandas: code imports them in no time, and "
+     "sees nothing of them before; at most 16; one that cannot be imported is told in the log and left out", NULL},
     {"max-calls", OPTION_TOPIC_OFFER, OPTION_NUMBER, FIELD(max_calls), "256", 1, 65536, "N",
      "most calls of one client in flight; more are refused with error -32010 until some have ended", NULL},
     {"compat", OPTION_TOPIC_OFFER, OPTION_LIST, FIELD(compat), "", 0, 0, "PROFILE",

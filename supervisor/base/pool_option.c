@@ -1,6 +1,10 @@
 /*
  * "auto", "N" or "N:IMAGE". There are never more than there may be sandboxes: the rest would only
  * be made to be closed.
+ *
+ * What is to be imported are names of Python modules with commas between them. They become words of
+ * a request to a sandbox and never code, but what is no name could only fail there, in each sandbox
+ * anew, so it is refused here. That a module exists is known only there.
  */
 #include "supervisor/base/pool_option.h"
 
@@ -91,5 +95,99 @@ struct pool_option pool_option_of(const struct config *c)
     }
     const char *image = image_of(c->pool);
     o.image = image != NULL ? image : c->image;
+    return o;
+}
+
+/* ---- modules ---- */
+
+/* The next name, without the blanks around it; false at the end. */
+static bool next_module(const char **at, struct view *ret)
+{
+    if (*at == NULL || **at == '\0') {
+        return false;
+    }
+    size_t len = strcspn(*at, ",");
+    *ret = view_trimmed(view_bytes(*at, len));
+    *at += (*at)[len] == ',' ? len + 1 : len;
+    return true;
+}
+
+static bool begins_name(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/* Words of ASCII with dots between them: no other module has ever been worth its while. */
+static bool is_module_name(struct view name)
+{
+    const char *text = (const char *)name.data;
+    bool begins = true;
+    for (size_t i = 0; i < name.len; i++) {
+        bool digit = text[i] >= '0' && text[i] <= '9';
+        if (text[i] == '.' ? begins : !begins_name(text[i]) && (begins || !digit)) {
+            return false;
+        }
+        begins = text[i] == '.';
+    }
+    return !begins;
+}
+
+static bool names_already(const struct pool_modules *m, struct view name)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        if (view_same(m->names[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int add_module(struct pool_modules *m, struct view name, struct err *err)
+{
+    if (name.len > LIMIT_MODULE_NAME) {
+        return err_set(err, ERR_CONFIG, "a name of %zu bytes, which is more than %d", name.len,
+                       LIMIT_MODULE_NAME);
+    }
+    if (!is_module_name(name)) {
+        return err_set(err, ERR_CONFIG,
+                       "expected names of Python modules with commas between them (numpy,"
+                       "matplotlib.pyplot), got \"%.*s\"",
+                       VIEW_ARG(name));
+    }
+    if (names_already(m, name)) {
+        return err_set(err, ERR_CONFIG, "%.*s is named twice", VIEW_ARG(name));
+    }
+    if (m->count == LIMIT_PRELOADS) {
+        return err_set(err, ERR_CONFIG, "more than %d modules", LIMIT_PRELOADS);
+    }
+    m->names[m->count++] = name;
+    return 0;
+}
+
+int pool_option_check_modules(const struct config *c, struct err *err)
+{
+    struct pool_modules o = {.count = 0};
+    const char *at = c->preload;
+    struct view name;
+    int rc = 0;
+    while (rc == 0 && next_module(&at, &name)) {
+        rc = add_module(&o, name, err);
+    }
+    if (rc == 0 && o.count > 0 && pool_option_of(c).count == 0) {
+        rc = err_set(err, ERR_CONFIG,
+                     "only sandboxes that are made in advance import modules in advance, and "
+                     "--pool 0 says that there are none: leave one of the two out");
+    }
+    return rc;
+}
+
+struct pool_modules pool_option_modules(const struct config *c)
+{
+    struct pool_modules o = {.count = 0};
+    const char *at = c->preload;
+    struct view name;
+    while (o.count < LIMIT_PRELOADS && next_module(&at, &name)) {
+        o.names[o.count++] = name;
+    }
     return o;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/alloc.h"
 #include "common/cleanup.h"
 #include "proto/place.h"
 #include "supervisor/base/config.h"
@@ -99,6 +100,20 @@ static void put_engine(cJSON *body, const struct control *c)
     result_put_words(object, "address", at);
 }
 
+static void put_preload(cJSON *pool, const struct fleet_pool *figures)
+{
+    cJSON *modules = figures->preload_count > 0 ? result_put_array(pool, "preload") : NULL;
+    for (size_t i = 0; i < figures->preload_count; i++) {
+        const struct fleet_preload *m = &figures->preload[i];
+        CLEANUP_FREE char *name = alloc_viewdup(m->module);
+        cJSON *one = cJSON_CreateObject();
+        result_put_text(one, "module", name);
+        result_put_words(one, "state", m->state);
+        result_put_words(one, "reason", m->reason);
+        cJSON_AddItemToArray(modules, one);
+    }
+}
+
 static void put_pool_figures(cJSON *body, const struct control *c)
 {
     const struct fleet_pool pool = fleet_pool(c->fleet);
@@ -107,6 +122,7 @@ static void put_pool_figures(cJSON *body, const struct control *c)
     result_put_uint(object, "ready", pool.ready);
     result_put_uint(object, "hits", pool.hits);
     result_put_uint(object, "misses", pool.misses);
+    put_preload(object, &pool);
 }
 
 void control_get_status(struct control *c, struct web_exchange *x, const char *name)

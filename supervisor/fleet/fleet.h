@@ -211,11 +211,20 @@ void fleet_on_install(struct fleet *f, fleet_install_fn install, void *arg);
 void fleet_open(struct fleet *f, const char *owner, const struct fleet_spec *spec,
                 fleet_info_fn done, void *arg);
 
+/* A module that sandboxes of the pool import in advance. */
+struct fleet_preload {
+    struct view module;
+    const char *state;  /* "imported" "failed" "left out", or "" while none has tried */
+    const char *reason; /* why not; "" */
+};
+
 /* The pool of sandboxes that are made in advance. */
 struct fleet_pool {
     uint64_t size;         /* that it is to have; 0: there is none */
     uint64_t ready;        /* that it has */
     uint64_t hits, misses; /* sandboxes that were wanted and came out of it, or did not */
+    const struct fleet_preload *preload; /* borrowed until the loop goes on */
+    size_t preload_count;
 };
 struct fleet_pool fleet_pool(const struct fleet *f);
 

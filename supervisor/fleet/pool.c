@@ -27,6 +27,7 @@
 #include "supervisor/base/image.h"
 #include "supervisor/base/pool_option.h"
 #include "supervisor/fleet/internal.h"
+#include "supervisor/fleet/preload.h"
 #include "supervisor/metrics/metrics.h"
 
 #define PAUSE_MS     100  /* after a client got a sandbox, for its first code */
@@ -37,6 +38,7 @@ struct pool {
     struct fleet *fleet;
     struct sandbox_setup setup;
     struct pool_option option;
+    struct preload preload;
     bool begun;
     bool fixed;        /* limits of sandboxes turned out not to be changeable here */
     unsigned failures; /* in a row */
@@ -104,6 +106,21 @@ static void on_entry_kept(void *arg)
     pool_look(p);
 }
 
+static void on_preload_told(void *arg, size_t module, const char *why)
+{
+    const struct pool_entry *e = arg;
+    preload_tell(&e->pool->preload, module, why);
+}
+
+/* A module may take so much that all of the sandbox ends. */
+static void blame_preload(struct pool *p, const struct sandbox *s)
+{
+    size_t module;
+    if (sandbox_is_preloading(s, &module)) {
+        preload_tell(&p->preload, module, "the sandbox has ended while it was imported");
+    }
+}
+
 /* It could not be made, or has ended, or was closed. */
 static void on_entry_ended(void *arg, int rc, const struct fleet_info *info, const struct err *err,
                            const char *hint)
@@ -115,6 +132,7 @@ static void on_entry_ended(void *arg, int rc, const struct fleet_info *info, con
     if (s->evicted || sandbox_life_left_ms(s) == 0) {
         pool_look(p); /* as it should be */
     } else if (!p->fleet->host.stopping) {
+        blame_preload(p, s);
         fail_entry(p,
                    s->pooled.sm.state == POOLED_KEPT
                        ? "a sandbox that was made in advance has ended"
@@ -140,7 +158,10 @@ static void make_entry(struct pool *p)
         fail_entry(p, "no sandbox can be made in advance", &err);
         return;
     }
-    sandbox_hold_back(e->sandbox, on_entry_kept);
+    const struct sandbox_preload preload = {.modules = &p->preload.option,
+                                            .left_out = preload_left_out(&p->preload),
+                                            .told = on_preload_told};
+    sandbox_hold_back(e->sandbox, &preload, on_entry_kept);
     TAILQ_INSERT_TAIL(&p->fleet->sandboxes, e->sandbox, node);
 }
 
@@ -209,15 +230,16 @@ static bool has_image(const struct pool *p, const struct sandbox *s, const struc
            (!spec->image_is_reference || row->images == BACKEND_IMAGES_REFERENCES);
 }
 
-/* File systems have a size from the beginning, and processes their limit. */
+/* File systems have a size from the beginning, and processes their limit. What was imported needs
+ * memory that it has already. */
 static bool has_limits(const struct pool *p, const struct sandbox *s, const struct fleet_spec *spec)
 {
     struct msg_open want = {.attach = false};
     const struct msg_open *has = &s->spec;
     sandbox_take_limits(config_of(p), spec, &want);
     bool same = want.memory_bytes == has->memory_bytes && want.cpu_milli == has->cpu_milli;
-    return want.pids == has->pids && want.files == has->files &&
-           want.disk_bytes == has->disk_bytes &&
+    return (same || want.memory_bytes >= sandbox_memory_least(s)) && want.pids == has->pids &&
+           want.files == has->files && want.disk_bytes == has->disk_bytes &&
            room_other(want.memory_bytes, want.disk_bytes) ==
                room_other(has->memory_bytes, has->disk_bytes) &&
            (same || (backend_row_find(s->backend)->changes_limits && !p->fixed));
@@ -309,6 +331,8 @@ struct fleet_pool pool_figures(const struct pool *p)
         .ready = count_entries(p, SM_BIT(POOLED_KEPT)),
         .hits = p->hits,
         .misses = p->misses,
+        .preload = p->preload.modules,
+        .preload_count = p->preload.option.count,
     };
 }
 
@@ -318,6 +342,7 @@ struct pool *pool_create(struct fleet *f, const struct sandbox_setup *setup)
     p->fleet = f;
     p->setup = *setup;
     p->option = pool_option_of(setup->host->config);
+    preload_init(&p->preload, setup->host->config);
     uv_timer_init(setup->host->loop, &p->rest);
     p->rest.data = p;
     return p;

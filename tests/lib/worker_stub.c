@@ -309,7 +309,7 @@ static void handle_start(struct stub *s, struct ipc_request *request, const stru
         }
         if (!known) {
             snprintf(new_op.id, sizeof(new_op.id), "%s", id);
-            snprintf(new_op.code, sizeof(new_op.code), "%.*s", VIEW_ARG(start->data));
+            kept_set_code(&new_op, start);
             kept_begin(&s->kept, &new_op);
         }
         new_op.echo = view_bytes(alloc_viewdup(start->stdin_data), start->stdin_data.len);

@@ -54,6 +54,12 @@ bool kept_load(const struct kept *k, const char *id, struct kept_op *op)
     return true;
 }
 
+void kept_set_code(struct kept_op *op, const struct msg_start *start)
+{
+    struct view code = start->kind == OP_PRELOAD ? start->args.items[0] : start->data;
+    snprintf(op->code, sizeof(op->code), "%.*s", VIEW_ARG(code));
+}
+
 void kept_begin(const struct kept *k, struct kept_op *op)
 {
     CLEANUP_FREE char *path = alloc_printf("%s/op-%s", k->dir, op->id);
@@ -133,6 +139,12 @@ void kept_look(const struct kept *k, struct kept_op *op, struct msg_output *o, s
         rc = buf_printf(out, NULL, "%llu", (unsigned long long)op->timeout_ms);
     } else if (stub_word_is(op->code, "stdin", &rest)) {
         rc = buf_add(out, op->echo.data, op->echo.len, NULL);
+    } else if (stub_word_is(op->code, "raise", &rest)) {
+        o->status = OP_STATUS_ERROR;
+        o->error_name = view_of("OddError");
+        o->error_message = view_of("odd\xff");
+    } else if (stub_word_is(op->code, "heavy", &rest)) {
+        o->max_rss_kb = 200u << 10;
     } else if (stub_word_is(op->code, "echo", &rest)) {
         rc = buf_add_str(out, rest, NULL);
     } else { /* words that misbehave end like this after they have done so */

@@ -44,6 +44,9 @@ bool kept_has(const struct kept *k, const char *file);
 /* Reads an operation that an earlier worker began; false if there is none. */
 bool kept_load(const struct kept *k, const char *id, struct kept_op *op);
 
+/* What it is to do: the code, or the module that it is to import. */
+void kept_set_code(struct kept_op *op, const struct msg_start *start);
+
 /* Writes the file of an operation that begins now. */
 void kept_begin(const struct kept *k, struct kept_op *op);
 

@@ -25,9 +25,11 @@
 
 #define CLAIM_MS 2000 /* 1 ms is usual; making another one takes less than this */
 
-void sandbox_hold_back(struct sandbox *s, void (*kept)(void *arg))
+void sandbox_hold_back(struct sandbox *s, const struct sandbox_preload *preload,
+                       void (*kept)(void *arg))
 {
     s->pooled.kept = kept;
+    s->pooled.preload = *preload;
     s->spec.lifetime_s = 0; /* it begins when somebody gets it, and a backend counts from now on */
     sm_move(&s->pooled.sm, POOLED_FILLING);
 }
@@ -54,15 +56,20 @@ static void on_spare_published(void *arg, int rc, const struct msg *reply, const
 
 bool sandbox_keep(struct sandbox *s)
 {
-    struct err err = ERR_INIT;
     if (s->pooled.sm.state != POOLED_FILLING) {
         return false;
     }
+    sandbox_begin_preload(s);
+    return true;
+}
+
+void sandbox_preloaded(struct sandbox *s)
+{
+    struct err err = ERR_INIT;
     if (s->host->config->front_lease_s == 0 ||
         sandbox_publish_spare(s, on_spare_published, &err) < 0) {
         keep_entry(s);
     }
-    return true;
 }
 
 bool sandbox_claim_is_lost(const struct sandbox *s)

@@ -273,7 +273,7 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
         } else if (creating && !sandbox_keep(s)) {
             sandbox_created(s, "created");
         } else if (creating) {
-            log_debug("sandbox is kept for whoever comes sandbox=%s", s->id);
+            log_debug("sandbox is for whoever comes sandbox=%s", s->id);
         } else if (s->adoption.run != NULL) {
             sandbox_ask_past(s);
         } else {

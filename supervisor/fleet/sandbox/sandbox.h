@@ -30,6 +30,21 @@
 
 #define HINT_NEW_SANDBOX "create a new sandbox; files and variables of this one are lost"
 
+/* What one that is made for nobody imports before it is kept (preload.c). */
+struct sandbox_preload {
+    const struct pool_modules *modules; /* borrowed as long as it exists */
+    unsigned left_out;                  /* a bit each: those that are not, or not any more */
+    /* What became of each that was not left out from the beginning, once, with the arg of the
+     * opening; why NULL: it is imported. */
+    void (*told)(void *arg, size_t module, const char *why);
+
+    size_t at;                   /* which one is being imported */
+    char op[FLEET_ID_SIZE];      /* by this operation, */
+    uint64_t out_from, err_from; /* whose output is read up to here, */
+    uint64_t until_ms;           /* and which is over by then */
+    uint64_t resident_bytes;     /* most memory that its interpreter has had */
+};
+
 /* The list owns the texts. */
 struct text_list {
     char **items;
@@ -38,6 +53,7 @@ struct text_list {
 
 struct adopt;
 struct config;
+struct pool_modules;
 
 struct status_wait; /* info.c */
 
@@ -126,6 +142,7 @@ struct sandbox {
         struct sm sm;            /* enum sandbox_pooled */
         void (*kept)(void *arg); /* called when it is, with the arg of the opening */
         uint64_t claimed_us;     /* for the log */
+        struct sandbox_preload preload;
     } pooled;
 
     /* ---- its worker ---- */
@@ -307,12 +324,17 @@ void sandbox_note_late(const struct sandbox *s, struct view looked);
 
 /* ---- claim.c: one that was made for nobody ---- */
 
-/* Right after sandbox_create(), for an owner without a name: when it is made, `kept` is called with
- * the arg of `opened`, which is not called unless it cannot be made, or ends. */
-void sandbox_hold_back(struct sandbox *s, void (*kept)(void *arg));
+/* Right after sandbox_create(), for an owner without a name: when it is made and has imported what
+ * it can of `preload`, `kept` is called with the arg of `opened`, which is not called unless it
+ * cannot be made, or ends. */
+void sandbox_hold_back(struct sandbox *s, const struct sandbox_preload *preload,
+                       void (*kept)(void *arg));
 
 /* It is made: keeps it if it is nobody's, and returns whether it is. */
 bool sandbox_keep(struct sandbox *s);
+
+/* Nothing is left to import: keeps it. */
+void sandbox_preloaded(struct sandbox *s);
 
 /* Whether it is nobody's: no client sees it, and it counts against nobody's limits. It stays so to
  * its end, unless it is claimed. */
@@ -332,6 +354,17 @@ bool sandbox_claim_is_lost(const struct sandbox *s);
 
 /* The creation has failed: if it was being claimed, that is why. */
 void sandbox_claim_lose(struct sandbox *s);
+
+/* ---- preload.c: what one that was made for nobody imports in advance ---- */
+
+/* Has its interpreter import what it is to import; sandbox_preloaded() follows, perhaps at once. */
+void sandbox_begin_preload(struct sandbox *s);
+
+/* Whether it is importing, and which. */
+bool sandbox_is_preloading(const struct sandbox *s, size_t *ret_module);
+
+/* The least memory that it can be given to somebody with. */
+uint64_t sandbox_memory_least(const struct sandbox *s);
 
 /* ---- close.c: the end ---- */
 

@@ -44,6 +44,11 @@ function askForToken(error) {
   $("token").focus();
 }
 
+function preloadText({ module, state: found, reason }) {
+  if (found === "imported") return module;
+  return `${module} (${found ? `${found}: ${reason}` : "not yet"})`;
+}
+
 function showStatus(status) {
   setText($("version"), status.version);
   document.title = status.instance ? `${status.instance} - cloister` : "cloister";
@@ -52,6 +57,7 @@ function showStatus(status) {
     ["sandboxes", `${count.count} of ${count.limit}`], ["running", status.executions_running],
     ["memory promised", memory.budget_mb ? `${memory.promised_mb} of ${memory.budget_mb} MiB` : `${memory.promised_mb} MiB`],
     ["pool", pool.size ? `${pool.ready} of ${pool.size} ready, ${pool.hits} hits, ${pool.misses} misses` : ""],
+    ["imported in advance", (pool.preload ?? []).map(preloadText).join(", ")],
     ["engine", engine.backend ? [engine.backend, engine.runtime, engine.address].filter(Boolean).join(" ") : `${engine.configured}, not used yet`],
   ]);
 }

@@ -1,13 +1,16 @@
-/* What an operator may say of the pool. */
+/* What an operator may say of the pool, and of modules that are imported in it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "common/alloc.h"
+#include "common/cleanup.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/pool_option.h"
 
@@ -89,13 +92,100 @@ static void a_configuration_without_it_has_none(void **state)
     assert_int_equal(pool_option_of(&c).count, 0);
 }
 
+/* ---- modules ---- */
+
+static int load_modules(struct config *c, const char *pool, const char *modules, struct err *err)
+{
+    CLEANUP_FREE char *first = alloc_printf("--pool=%s", pool);
+    CLEANUP_FREE char *second = alloc_printf("--preload=%s", modules);
+    char *argv[] = {(char *)(uintptr_t) "--backend=oci", first, second};
+    int used;
+    return config_load(c, 3, argv, &used, err);
+}
+
+static void expect_modules(const char *modules, const char *joined)
+{
+    struct config c = {.backend = NULL};
+    struct err err = ERR_INIT;
+    char text[256] = "";
+    if (load_modules(&c, "1", modules, &err) < 0) {
+        fail_msg("%s", err.text);
+    }
+    const struct pool_modules o = pool_option_modules(&c);
+    for (size_t i = 0; i < o.count; i++) {
+        size_t len = strlen(text);
+        snprintf(text + len, sizeof(text) - len, "[%.*s]", VIEW_ARG(o.names[i]));
+    }
+    assert_string_equal(text, joined);
+    config_finish(&c);
+}
+
+static void expect_refused_modules(const char *pool, const char *modules, const char *words)
+{
+    struct config c = {.backend = NULL};
+    struct err err = ERR_INIT;
+    assert_int_equal(load_modules(&c, pool, modules, &err), -ERR_CONFIG);
+    if (strstr(err.text, words) == NULL || strstr(err.text, "--preload") == NULL) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static void names_with_commas_are_understood(void **state)
+{
+    expect_modules("", "");
+    expect_modules("numpy", "[numpy]");
+    expect_modules("numpy,pandas", "[numpy][pandas]");
+    expect_modules(" numpy , matplotlib.pyplot,", "[numpy][matplotlib.pyplot]");
+    expect_modules("_a1.b_2.C", "[_a1.b_2.C]");
+}
+
+static void what_is_no_module_is_refused(void **state)
+{
+    static const char *const none[] = {
+        "num py", "1numpy",     "numpy.",  ".numpy",      "a..b",     "a.1",
+        "a-b",    "a,,b",       ",a",      "a;import os", "a\nb",     "../a",
+        "a/b",    "n\xc3\xbcm", "os as x", "\"a\"",       "numpy>=1", "a(b)",
+    };
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        expect_refused_modules("1", none[i], "expected names of Python modules");
+    }
+    expect_refused_modules("1", "numpy,pandas,numpy", "numpy is named twice");
+}
+
+static void they_are_few_and_short(void **state)
+{
+    char name[LIMIT_MODULE_NAME + 2];
+    memset(name, 'a', sizeof(name));
+    name[LIMIT_MODULE_NAME] = '\0';
+    struct config c = {.backend = NULL};
+    assert_int_equal(load_modules(&c, "1", name, NULL), 0);
+    config_finish(&c);
+    name[LIMIT_MODULE_NAME] = 'a';
+    name[LIMIT_MODULE_NAME + 1] = '\0';
+    expect_refused_modules("1", name, "129 bytes");
+    expect_refused_modules("1", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "more than 16 modules");
+}
+
+static void there_has_to_be_a_pool(void **state)
+{
+    struct config c = {.backend = NULL};
+    expect_refused_modules("0", "numpy", "--pool 0");
+    assert_int_equal(load_modules(&c, "auto", "numpy", NULL), 0);
+    config_finish(&c);
+}
+
 int main(void)
 {
+    unsetenv("CLOISTER_PRELOAD");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_size_depends_on_how_clients_come),
         cmocka_unit_test(a_number_and_an_image_are_understood),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(a_configuration_without_it_has_none),
+        cmocka_unit_test(names_with_commas_are_understood),
+        cmocka_unit_test(what_is_no_module_is_refused),
+        cmocka_unit_test(they_are_few_and_short),
+        cmocka_unit_test(there_has_to_be_a_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

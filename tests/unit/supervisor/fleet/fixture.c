@@ -220,7 +220,8 @@ int fixture_teardown(void **state)
     char **texts[] = {&f->config.backend,     &f->config.engine,     &f->config.runtime,
                       &f->config.image,       &f->config.pull,       &f->config.allow_images,
                       &f->config.image_dir,   &f->config.instance,   &f->config.runtime_dir,
-                      &f->config.worker_path, &f->config.agent_path, &f->config.pool};
+                      &f->config.worker_path, &f->config.agent_path, &f->config.pool,
+                      &f->config.preload};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         free(*texts[i]);
     }

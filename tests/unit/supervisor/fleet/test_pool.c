@@ -355,6 +355,136 @@ static void a_pool_that_cannot_be_filled_says_so_once(void **state)
     assert_int_equal(fleet_pool(f->fleet).ready, 0);
 }
 
+/* ---- modules that are imported in advance ---- */
+
+static void check_module(struct fixture *f, size_t module, const char *state, const char *reason)
+{
+    const struct fleet_pool pool = fleet_pool(f->fleet);
+    assert_true(module < pool.preload_count);
+    assert_string_equal(pool.preload[module].state, state);
+    assert_string_equal(pool.preload[module].reason, reason);
+}
+
+static void start_preloading(struct fixture *f, const char *modules)
+{
+    f->config.preload = alloc_strdup(modules);
+    start_with(f, "1");
+}
+
+static void modules_are_imported_before_one_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE], kept[FLEET_ID_SIZE];
+    struct answer a;
+    start_preloading(f, "gen,both");
+    check_module(f, 0, "", "");
+    open_fine(f, "me", &usual, id);
+    check_run(f, id, "runs", "1"); /* nothing else has run in one that was made for its owner */
+    wait_ready(f, 1);
+    check_module(f, 0, "imported", "");
+    check_module(f, 1, "imported", "");
+    snprintf(kept, sizeof(kept), "%s", entry_of(f)->id);
+    open_fine(f, "me", &usual, id);
+    assert_string_equal(id, kept);
+    get_status(f, id, &a);
+    assert_int_equal(a.executions, 0);
+    answer_finish(&a);
+    check_run(f, id, "runs", "3");
+}
+
+static void a_module_that_fails_costs_only_itself_and_is_left_out_in_the_end(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    CLEANUP_BUF struct buf log;
+    const char *at;
+    unsigned told = 0;
+    start_preloading(f, "gen,raise,both");
+    fixture_log_begin(f);
+    open_fine(f, "me", &usual, id);
+    for (int i = 0; i < 4; i++) {
+        wait_ready(f, 1);
+        check_module(f, 0, "imported", "");
+        check_module(f, 1, i < 2 ? "failed" : "left out", "OddError: odd\xef\xbf\xbd");
+        check_module(f, 2, "imported", "");
+        open_fine(f, "me", &usual, id);
+        /* the first once more, in the interpreter that is used; then without the one that fails */
+        check_run(f, id, "runs", i < 3 ? "5" : "3");
+    }
+    fixture_log_end(f, &log);
+    for (at = buf_cstr(&log); (at = strstr(at, "raise cannot be imported")) != NULL; at++) {
+        told++;
+    }
+    assert_int_equal(told, 3);
+    check_figures(f, 4, 1);
+}
+
+static void without_python_there_is_nothing_to_import_into(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    start_preloading(f, "refuse");
+    open_fine(f, "me", &usual, id);
+    wait_ready(f, 1);
+    check_module(f, 0, "failed", "no such language");
+}
+
+static void a_module_is_blamed_if_all_ends_while_it_is_imported(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    start_preloading(f, "gen,gone");
+    open_fine(f, "me", &usual, id);
+    for (int i = 0; i < 1000 && fleet_pool(f->fleet).preload[1].state[0] == '\0'; i++) {
+        run_past(f, 1);
+    }
+    check_module(f, 1, "failed", "the sandbox has ended while it was imported");
+    check_module(f, 0, "", "");
+    open_fine(f, "me", &usual, id); /* in the old way */
+    check_figures(f, 0, 2);
+}
+
+static void what_was_imported_needs_its_memory(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec little = {.memory_mb = 399}, enough = {.memory_mb = 400};
+    char id[FLEET_ID_SIZE];
+    f->config.disk_mb = 16;
+    start_preloading(f, "heavy"); /* 200 MiB */
+    open_fine(f, "me", &usual, id);
+    wait_ready(f, 1);
+    open_fine(f, "me", &little, id);
+    check_figures(f, 0, 2);
+    open_fine(f, "me", &enough, id);
+    check_figures(f, 1, 2);
+}
+
+static bool is_one_importing(struct fixture *f)
+{
+    const struct sandbox *s;
+    bool found = false;
+    size_t module;
+    TAILQ_FOREACH(s, &f->fleet->sandboxes, node)
+    {
+        found = found || sandbox_is_preloading(s, &module);
+    }
+    return found;
+}
+
+static void a_server_that_ends_does_not_wait_for_an_import(void **state)
+{
+    struct fixture *f = *state;
+    char id[FLEET_ID_SIZE];
+    start_preloading(f, "wait");
+    open_fine(f, "me", &usual, id);
+    for (int i = 0; i < 1000 && !is_one_importing(f); i++) {
+        run_past(f, 1);
+    }
+    assert_true(is_one_importing(f));
+    assert_int_equal(fleet_pool(f->fleet).ready, 0);
+    /* the teardown ends it, within the time of any shutdown */
+}
+
 /* ---- limits of the server ---- */
 
 static void it_gives_way_when_places_run_out(void **state)
@@ -476,6 +606,12 @@ int main(void)
         TEST(whoever_closes_it_meanwhile_gets_no_other),
         TEST(one_whose_worker_dies_is_replaced_later),
         TEST(a_pool_that_cannot_be_filled_says_so_once),
+        TEST(modules_are_imported_before_one_is_kept),
+        TEST(a_module_that_fails_costs_only_itself_and_is_left_out_in_the_end),
+        TEST(without_python_there_is_nothing_to_import_into),
+        TEST(a_module_is_blamed_if_all_ends_while_it_is_imported),
+        TEST(what_was_imported_needs_its_memory),
+        TEST(a_server_that_ends_does_not_wait_for_an_import),
         TEST(it_gives_way_when_places_run_out),
         TEST(it_gives_way_when_memory_runs_out),
         TEST(it_counts_against_no_owner),
