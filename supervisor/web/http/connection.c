@@ -195,6 +195,9 @@ void web_connection_kill(struct web_connection *c)
     if (!c->killed) {
         c->killed = true;
         shutdown(c->fd, SHUT_RDWR);
+        if (c->exchange != NULL) {
+            web_tunnel_end(c->exchange);
+        }
         web_connection_unwatch(c);
         web_connection_resume(c);
         web_listener_kick(c->listener);
@@ -311,6 +314,12 @@ void web_connection_received(struct web_connection *c)
 {
     c->deadline = 0;
     c->input_since = 0;
+}
+
+void web_connection_sending(struct web_connection *c, bool waits)
+{
+    const struct web_listener *l = c->listener;
+    set_deadline(c, waits ? uv_now(l->loop) + l->config.output_ms : 0);
 }
 
 void web_connection_idle(struct web_connection *c)

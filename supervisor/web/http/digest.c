@@ -15,18 +15,26 @@ struct web_hash {
     gnutls_hash_hd_t handle;
 };
 
-int web_digest_sha256(struct view data, unsigned char out[WEB_DIGEST_BYTES], struct err *err)
+static int digest_of(gnutls_digest_algorithm_t how, const char *name, struct view data,
+                     unsigned char *out, struct err *err)
 {
     struct tls_lib lib;
     int rc = tls_lib_open(&lib, err);
     if (rc < 0) {
         return rc;
     }
-    rc = lib.hash_fast(GNUTLS_DIG_SHA256, data.data != NULL ? data.data : "", data.len, out);
-    if (rc < 0) {
-        return err_set(err, ERR_INTERNAL, "SHA-256: %s", lib.strerror(rc));
-    }
-    return 0;
+    rc = lib.hash_fast(how, data.data != NULL ? data.data : "", data.len, out);
+    return rc < 0 ? err_set(err, ERR_INTERNAL, "%s: %s", name, lib.strerror(rc)) : 0;
+}
+
+int web_digest_sha256(struct view data, unsigned char out[WEB_DIGEST_BYTES], struct err *err)
+{
+    return digest_of(GNUTLS_DIG_SHA256, "SHA-256", data, out, err);
+}
+
+int web_digest_sha1(struct view data, unsigned char out[WEB_SHA1_BYTES], struct err *err)
+{
+    return digest_of(GNUTLS_DIG_SHA1, "SHA-1", data, out, err);
 }
 
 int web_digest_hmac(struct view key, struct view data, unsigned char out[WEB_DIGEST_BYTES],

@@ -20,6 +20,11 @@
 int web_digest_sha256(struct view data, unsigned char out[WEB_DIGEST_BYTES],
                       struct err *err) WARN_UNUSED;
 
+/* SHA-1, which proves nothing any more. For the handshake of WebSocket, where it need not. */
+#define WEB_SHA1_BYTES 20
+int web_digest_sha1(struct view data, unsigned char out[WEB_SHA1_BYTES],
+                    struct err *err) WARN_UNUSED;
+
 /* HMAC with SHA-256. */
 int web_digest_hmac(struct view key, struct view data, unsigned char out[WEB_DIGEST_BYTES],
                     struct err *err) WARN_UNUSED;

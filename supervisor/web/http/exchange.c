@@ -90,6 +90,11 @@ const char *web_target(const struct web_exchange *x)
     return x->request.target;
 }
 
+bool web_is_current(const struct web_exchange *x)
+{
+    return !x->request.is_old;
+}
+
 bool web_header_at(const struct web_exchange *x, size_t at, const char **ret_name,
                    const char **ret_value)
 {
@@ -273,7 +278,9 @@ void web_set_header(struct web_exchange *x, const char *name, const char *value)
 static void set_response(struct web_exchange *x, enum web_response_state kind, int status,
                          const char *content_type)
 {
-    metrics_count(METRIC_HTTP_RESPONSES, (size_t)(status / 100 - 2)); /* all are 2xx to 5xx */
+    if (status >= 200) { /* all are 2xx to 5xx, but for the change to another protocol */
+        metrics_count(METRIC_HTTP_RESPONSES, (size_t)(status / 100 - 2));
+    }
     x->response.status = status;
     x->response.content_type = content_type != NULL ? alloc_strdup(content_type) : NULL;
     web_response_set(x, kind);
@@ -285,6 +292,7 @@ static void end_by_handler(struct web_exchange *x)
     if (x->connection != NULL) {
         web_connection_unwatch(x->connection);
         web_connection_resume(x->connection);
+        web_tunnel_update(x);
     }
     web_exchange_free_if_done(x);
 }
@@ -486,6 +494,7 @@ void web_stream_write(struct web_exchange *x, char *data, size_t len)
     x->response.queue_bytes += len;
     if (x->connection != NULL) {
         web_connection_resume(x->connection);
+        web_tunnel_update(x);
     }
 }
 

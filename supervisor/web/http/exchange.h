@@ -29,6 +29,8 @@ const char *web_target(const struct web_exchange *x);
 /* The header at this place, 0 for the first; false if there are fewer. */
 bool web_header_at(const struct web_exchange *x, size_t at, const char **ret_name,
                    const char **ret_value);
+/* Whether the client speaks HTTP/1.1, and not the version before it. */
+bool web_is_current(const struct web_exchange *x);
 /* The first header of that name, in any case, without blanks around it; NULL if absent. */
 const char *web_header(const struct web_exchange *x, const char *name);
 size_t web_header_count(const struct web_exchange *x, const char *name);
@@ -74,6 +76,17 @@ void web_stream_begin_sized(struct web_exchange *x, int status, const char *cont
 /* Queues bytes and takes ownership of `data`. After the client has disconnected, this only frees
  * them. */
 void web_stream_write(struct web_exchange *x, char *data, size_t len);
+
+/* Answers 101: the connection changes to `protocol`. From then on the handler writes as to a
+ * stream, and `heard` is called from the loop with what the client says (borrowed during the call),
+ * after whatever was written before. Only for HTTP/1.1, and where the configuration has `upgrades`.
+ */
+void web_upgrade(struct web_exchange *x, const char *protocol,
+                 void (*heard)(void *arg, struct view bytes), void *arg);
+
+/* While it is paused, nothing is heard, so that the client has to wait. Its end is not noticed
+ * either, unless there is something to write. */
+void web_upgrade_pause(struct web_exchange *x, bool paused);
 
 /* The bytes that the client has not read yet. A writer that can drop or wait checks this before it
  * writes. */

@@ -26,7 +26,9 @@
 #define WEB_LINGER_MAX  64 /* connections whose remaining input is read and dropped */
 #define WEB_PEER_SIZE   64
 
+struct web_cipher;
 struct web_tls;
+struct web_tunnel;
 
 /* ---- sockets (sockets.c) ---- */
 
@@ -96,6 +98,8 @@ void web_connection_resume(struct web_connection *c);
 /* Tells the exchange when the client disconnects; stopped when the exchange is over. */
 void web_connection_watch(struct web_connection *c);
 void web_connection_unwatch(struct web_connection *c);
+/* Sets a deadline for the client to take some of what is sent; false: it has nothing to take. */
+void web_connection_sending(struct web_connection *c, bool waits);
 /* Sets the deadline of a request of whose body `body_bytes` have arrived. */
 void web_connection_receiving(struct web_connection *c, uint64_t body_bytes);
 void web_connection_received(struct web_connection *c);
@@ -208,6 +212,7 @@ extern const struct sm_state web_response_states[WEB_RESPONSE_STATE_COUNT];
 
 struct web_exchange {
     struct web_listener *listener;     /* held */
+    struct web_tunnel *tunnel;         /* NULL: HTTP, or what came after it has ended */
     struct web_connection *connection; /* NULL when libmicrohttpd is done with the request */
 
     struct {
@@ -286,10 +291,35 @@ void web_exchange_uncount(struct web_exchange *x, size_t len);
 void web_exchange_moved(struct web_exchange *x);
 /* Hands the response to libmicrohttpd. */
 enum MHD_Result web_reply_queue(struct web_exchange *x);
+/* These bytes of the queue were sent. */
+void web_reply_sent(struct web_exchange *x, size_t len);
 /* Frees the bytes that are still to be sent; the caller then kills the connection. libmicrohttpd
  * frees its own share with the connection. */
 void web_reply_drop(struct web_exchange *x);
 /* Frees the rest of the response. May be called again. */
 void web_reply_finish(struct web_exchange *x);
+
+/* ---- TLS below another protocol (upgrade_tls.c) ---- */
+
+/* Takes over the session of a connection that has changed to another protocol. NULL: no TLS. */
+struct web_cipher *web_cipher_begin(const struct web_connection *connection);
+/* To be called while there is a session. NULL is fine. */
+void web_cipher_end(struct web_cipher *c);
+/* As recv() and send() without waiting, errno included. 16 KiB hold whatever comes at once. */
+ssize_t web_cipher_read(struct web_cipher *c, char *out, size_t size);
+ssize_t web_cipher_write(struct web_cipher *c, const char *data, size_t size);
+/* Whether there are bytes that were received already, which the socket does not tell of. */
+bool web_cipher_holds(const struct web_cipher *c);
+
+/* ---- a connection with another protocol (upgrade.c); nothing happens where there is none ------
+ */
+
+/* Goes on with what has changed: bytes to send, the end of the response. May end it. */
+void web_tunnel_update(struct web_exchange *x);
+/* Nothing is sent or heard any more. */
+void web_tunnel_end(struct web_exchange *x);
+/* Callback of libmicrohttpd: the answer was sent, and the connection is ours. */
+void web_tunnel_open(void *arg, struct MHD_Connection *mhd, void *context, const char *early,
+                     size_t early_len, MHD_socket fd, struct MHD_UpgradeResponseHandle *handle);
 
 #endif

@@ -300,7 +300,8 @@ static int no_certificate(gnutls_session_t session, const gnutls_datum_t *names,
 static int start_daemon(struct web_listener *l, struct err *err)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
-                     MHD_USE_ERROR_LOG | (l->tls != NULL ? MHD_USE_TLS : 0);
+                     MHD_USE_ERROR_LOG | (l->tls != NULL ? MHD_USE_TLS : 0) |
+                     (l->config.upgrades ? MHD_ALLOW_UPGRADE : 0);
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)no_certificate},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (char *)"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
@@ -496,6 +497,7 @@ void web_listener_close(struct web_listener *l, uint64_t flush_ms, void (*closed
                 web_response_set(x, WEB_RESPONSE_ENDED);
             }
             web_connection_resume(c);
+            web_tunnel_update(x);
         } else {
             web_connection_kill(c);
         }

@@ -17,6 +17,7 @@
 #ifndef CLOISTER_SUPERVISOR_WEB_HTTP_LISTENER_H
 #define CLOISTER_SUPERVISOR_WEB_HTTP_LISTENER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
@@ -35,6 +36,7 @@ struct web_listener_config {
     const char *cert_file, *key_file; /* PEM; NULL: no TLS */
     size_t max_connections;           /* one address that is not loopback gets a quarter of it */
     size_t max_body_bytes;
+    bool upgrades; /* connections may change to another protocol: web_upgrade() */
     /* 0: the values of proto/limits.h */
     size_t max_bodies_bytes, max_output_bytes;
     uint64_t head_ms, input_ms, output_ms; /* output_ms is rounded up to seconds */

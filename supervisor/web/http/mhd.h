@@ -34,6 +34,8 @@
     X(queue_response)                                                                              \
     X(create_response_from_buffer)                                                                 \
     X(create_response_from_callback)                                                               \
+    X(create_response_for_upgrade)                                                                 \
+    X(upgrade_action)                                                                              \
     X(add_response_header)                                                                         \
     X(destroy_response)                                                                            \
     X(is_feature_supported)
@@ -57,7 +59,12 @@ struct mhd_lib {
     X(hash_fast)                                                                                   \
     X(hash_init)                                                                                   \
     X(hmac_fast)                                                                                   \
+    X(record_check_pending)                                                                        \
+    X(record_recv)                                                                                 \
+    X(record_send)                                                                                 \
     X(strerror)                                                                                    \
+    X(transport_set_ptr2)                                                                          \
+    X(transport_set_pull_function)                                                                 \
     X(x509_crt_deinit)                                                                             \
     X(x509_crt_get_subject_alt_name)                                                               \
     X(x509_crt_import)                                                                             \

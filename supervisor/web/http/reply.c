@@ -12,7 +12,7 @@
 
 enum { STREAM_BLOCK_BYTES = 16 << 10 };
 
-static void take_chunks(struct web_exchange *x, char *out, size_t len)
+void web_reply_sent(struct web_exchange *x, size_t len)
 {
     x->response.queue_bytes -= len;
     web_exchange_uncount(x, len);
@@ -20,8 +20,6 @@ static void take_chunks(struct web_exchange *x, char *out, size_t len)
     while (len > 0) {
         struct web_chunk *chunk = x->response.first;
         size_t n = chunk->len - chunk->taken < len ? chunk->len - chunk->taken : len;
-        memcpy(out, chunk->data + chunk->taken, n);
-        out += n;
         len -= n;
         chunk->taken += n;
         if (chunk->taken == chunk->len) {
@@ -33,6 +31,17 @@ static void take_chunks(struct web_exchange *x, char *out, size_t len)
             free(chunk);
         }
     }
+}
+
+static void take_chunks(struct web_exchange *x, char *out, size_t len)
+{
+    const struct web_chunk *chunk = x->response.first;
+    for (size_t done = 0; done < len; chunk = chunk->next) {
+        size_t left = chunk->len - chunk->taken, n = left < len - done ? left : len - done;
+        memcpy(out + done, chunk->data + chunk->taken, n);
+        done += n;
+    }
+    web_reply_sent(x, len);
 }
 
 static ssize_t on_reply_read(void *arg, uint64_t at, char *out, size_t max)
@@ -65,6 +74,9 @@ static ssize_t on_reply_read(void *arg, uint64_t at, char *out, size_t max)
 static struct MHD_Response *make_response(struct web_exchange *x)
 {
     const struct mhd_lib *lib = &x->listener->mhd;
+    if (x->response.status == 101) {
+        return lib->create_response_for_upgrade(web_tunnel_open, x);
+    }
     if (x->response.sm.state != WEB_RESPONSE_WHOLE) {
         return lib->create_response_from_callback(x->response.size, STREAM_BLOCK_BYTES,
                                                   on_reply_read, x, NULL);
@@ -94,7 +106,7 @@ enum MHD_Result web_reply_queue(struct web_exchange *x)
     for (size_t i = 0; i < x->response.set_count; i++) {
         lib->add_response_header(r, x->response.set[i].name, x->response.set[i].value);
     }
-    if (x->response.close || x->listener->quiesced) {
+    if (x->response.status != 101 && (x->response.close || x->listener->quiesced)) {
         lib->add_response_header(r, "Connection", "close");
     }
     enum MHD_Result rc = lib->queue_response(c->mhd, (unsigned)x->response.status, r);

@@ -310,6 +310,7 @@ void web_request_done(void *arg, struct MHD_Connection *mhd, void **context,
     }
     /* This cannot free x, because x->connection is not NULL yet. */
     web_exchange_lose(x);
+    web_tunnel_end(x);
     x->connection = NULL;
     web_exchange_drop_body(x);
     web_reply_finish(x);
