@@ -27,9 +27,10 @@
     (32u << 20) /* of requests to ports of sandboxes: the rest of LIMIT_HTTP_BODIES is for others  \
                  */
 #define LIMIT_PORT_BODIES_EACH                                                                     \
-    (16u << 20)                 /* of them to sandboxes of one principal: the largest body */
-#define LIMIT_PORT_OPEN      64 /* requests to ports that are not answered yet */
-#define LIMIT_PORT_OPEN_EACH 32 /* of them to sandboxes of one principal */
+    (16u << 20)                     /* of them to sandboxes of one principal: the largest body */
+#define LIMIT_PORT_OPEN      64     /* requests to ports that are not answered yet */
+#define LIMIT_PORT_OPEN_EACH 32     /* of them to sandboxes of one principal */
+#define TIME_PORT_IDLE_MS    600000 /* a WebSocket on which nothing was said so long is cut */
 #define LIMIT_HTTP_RATE      (64u << 10) /* bytes of a body that extend its timeout by one second */
 #define TIME_HTTP_HEAD_MS    5000 /* a head is whole this long after its first line, likewise */
 #define TIME_HTTP_INPUT_MS                                                                         \

@@ -221,6 +221,16 @@ struct view http_head_value(struct view fields, const char *name)
     return view_bytes(NULL, 0);
 }
 
+size_t http_head_count(struct view fields, const char *name)
+{
+    size_t count = 0, len = strlen(name);
+    while (fields.len > 0) {
+        struct view line = view_take_line(&fields);
+        count += line.len > len && line.data[len] == ':' && strncasecmp(line.data, name, len) == 0;
+    }
+    return count;
+}
+
 int http_head_framing(const struct http_head *head, struct http_framing *ret, struct err *err)
 {
     struct http_framing framing = {0};

@@ -39,6 +39,9 @@ int http_head_parse_request(struct view data, struct http_head *ret, struct err 
  * absent. `fields` are lines as above; a line that is no field is skipped. */
 struct view http_head_value(struct view fields, const char *name);
 
+/* How many fields of that name there are. */
+size_t http_head_count(struct view fields, const char *name);
+
 /* How a response body ends: by its length, by its last chunk, or with the connection. */
 struct http_framing {
     bool chunked;

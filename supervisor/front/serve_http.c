@@ -116,6 +116,7 @@ static int listen_on(struct serve_http *h, struct err *err)
         .key_file = tls ? config->tls_key : NULL,
         .max_connections = (size_t)config->max_connections,
         .max_body_bytes = LIMIT_LINE_BYTES,
+        .upgrades = config->ports,
         .admit = on_admit,
         .handle = on_handle,
         .arg = h,

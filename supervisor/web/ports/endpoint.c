@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
@@ -19,6 +18,7 @@
 #include "proto/limits.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/web/http/exchange.h"
+#include "supervisor/web/ports/handshake.h"
 #include "supervisor/web/ports/internal.h"
 
 /* Room for the body of a request that was admitted. Stays with the exchange. */
@@ -42,8 +42,12 @@ static void on_exchange_over(void *note)
 
 static uint64_t next_of(const struct port_transfer *t)
 {
-    bool again = t->again_ms != 0 && (t->due_ms == 0 || t->again_ms < t->due_ms);
-    return again ? t->again_ms : t->due_ms;
+    const uint64_t times[] = {t->again_ms, t->due_ms, port_socket_ends(t)};
+    uint64_t next = 0;
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        next = times[i] != 0 && (next == 0 || times[i] < next) ? times[i] : next;
+    }
+    return next;
 }
 
 static void on_ports_timer(uv_timer_t *timer)
@@ -79,6 +83,7 @@ struct ports_endpoint *ports_endpoint_create(uv_loop_t *loop, const struct ports
     e->loop = loop;
     e->source = *source;
     e->wait_ms = wait_ms;
+    e->idle_ms = TIME_PORT_IDLE_MS;
     LIST_INIT(&e->transfers);
     LIST_INIT(&e->rooms);
     uv_timer_init(loop, &e->timer);
@@ -109,7 +114,7 @@ void ports_endpoint_destroy(struct ports_endpoint *e)
 
 size_t ports_endpoint_open_requests(const struct ports_endpoint *e)
 {
-    return e != NULL ? e->open : 0;
+    return e != NULL ? e->open - e->sockets : 0;
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -120,6 +125,8 @@ void ports_refuse(struct web_exchange *x, int status, const char *why)
     web_set_header(x, "Cache-Control", "no-store");
     if (status == 503) {
         web_set_header(x, "Retry-After", "1");
+    } else if (status == 426) {
+        web_set_header(x, "Sec-WebSocket-Version", "13");
     }
     web_respond_text(x, status, "text/plain; charset=utf-8", alloc_printf("%s\n", why));
 }
@@ -186,15 +193,14 @@ static bool is_passed_on(const char *method)
 /* How much of a body follows. Returns 0, or a status and why that cannot be taken. */
 static int check_body(const struct web_exchange *x, uint64_t *ret_bytes, const char **ret_why)
 {
-    const char *length = web_header(x, "Content-Length"), *upgrade = web_header(x, "Upgrade");
+    const char *length = web_header(x, "Content-Length");
     *ret_bytes = 0;
+    if (handshake_is_asked(x)) {
+        return handshake_check(x, ret_why);
+    }
     if (web_header(x, "Transfer-Encoding") != NULL) {
         *ret_why = "say how long the body is (Content-Length)";
         return 411;
-    }
-    if (upgrade != NULL && strcasecmp(upgrade, "websocket") == 0) {
-        *ret_why = "only plain HTTP is passed on to ports of sandboxes, no WebSocket";
-        return 501;
     }
     /* whoever received the head has refused anything but one number */
     err_ignore(length != NULL ? str_to_u64(length, 0, UINT64_MAX, ret_bytes, NULL) : 0);

@@ -80,6 +80,7 @@ int ports_endpoint_admit(struct ports_endpoint *e, struct web_exchange *x);
 /* Handles an exchange that was admitted. */
 void ports_endpoint_handle(struct ports_endpoint *e, struct web_exchange *x);
 
+/* Those that end by themselves: WebSockets are not among them. */
 size_t ports_endpoint_open_requests(const struct ports_endpoint *e);
 
 #endif

@@ -20,6 +20,7 @@
 #include "common/cleanup.h"
 #include "common/text.h"
 #include "supervisor/web/http/exchange.h"
+#include "supervisor/web/ports/handshake.h"
 
 #define METHODS           "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 #define PREFLIGHT_SECONDS "600"
@@ -99,7 +100,11 @@ int port_head_request(struct buf *out, const struct web_exchange *x,
     if (rc == 0 && (body_bytes > 0 || may_have_body(web_method(x)))) {
         rc = buf_printf(out, err, "Content-Length: %zu\r\n", body_bytes);
     }
-    return rc == 0 ? buf_add_str(out, "Connection: close\r\n\r\n", err) : rc;
+    if (rc == 0) {
+        rc = handshake_is_asked(x) ? handshake_request(out, x, err)
+                                   : buf_add_str(out, "Connection: close\r\n", err);
+    }
+    return rc == 0 ? buf_add_str(out, "\r\n", err) : rc;
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
@@ -164,17 +169,6 @@ bool port_head_preflight(struct web_exchange *x)
     return true;
 }
 
-static size_t count_fields(struct view fields, const char *name)
-{
-    size_t count = 0;
-    while (fields.len > 0) {
-        struct view line = view_take_line(&fields);
-        size_t len = strlen(name);
-        count += line.len > len && line.data[len] == ':' && strncasecmp(line.data, name, len) == 0;
-    }
-    return count;
-}
-
 static char *copy_value(struct view fields, const char *name)
 {
     struct view value = http_head_value(fields, name);
@@ -184,8 +178,8 @@ static char *copy_value(struct view fields, const char *name)
 /* How long the body is must have one meaning. */
 static int check_lengths(struct view fields, struct err *err)
 {
-    size_t lengths = count_fields(fields, "Content-Length");
-    size_t encodings = count_fields(fields, "Transfer-Encoding");
+    size_t lengths = http_head_count(fields, "Content-Length");
+    size_t encodings = http_head_count(fields, "Transfer-Encoding");
     if (lengths + encodings > 1) {
         return err_set(err, ERR_PROTOCOL, "its answer has more than one length");
     }
@@ -197,7 +191,7 @@ static int check_lengths(struct view fields, struct err *err)
 
 static int check_type(struct view fields, const char *type, struct err *err)
 {
-    if (count_fields(fields, "Content-Type") > 1) {
+    if (http_head_count(fields, "Content-Type") > 1) {
         return err_set(err, ERR_PROTOCOL, "its answer has more than one type");
     }
     if (type != NULL && strcasestr(type, "multipart/") != NULL) {
@@ -211,7 +205,7 @@ static int read_location(struct view fields, const struct port_address *address,
                          struct port_answer *a, struct err *err)
 {
     struct view to = http_head_value(fields, "Location");
-    if (count_fields(fields, "Location") > 1) {
+    if (http_head_count(fields, "Location") > 1) {
         return err_set(err, ERR_PROTOCOL, "its answer leads to more than one place");
     }
     if (to.len == 0) {
@@ -286,7 +280,9 @@ static void set_caching(struct web_exchange *x, const struct http_head *head)
 {
     CLEANUP_FREE char *value = copy_value(head->fields, "Cache-Control");
     CLEANUP_FREE char *ours = port_head_caching(value);
-    web_set_header(x, "Cache-Control", ours);
+    /* what several lines say together is not for us to weigh: the strictest word covers it */
+    bool has_many = http_head_count(head->fields, "Cache-Control") > 1;
+    web_set_header(x, "Cache-Control", has_many ? "no-store" : ours);
 }
 
 void port_head_pass_on(struct web_exchange *x, const struct http_head *head,

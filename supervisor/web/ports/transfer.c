@@ -19,6 +19,7 @@
 #include "proto/limits.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/web/http/exchange.h"
+#include "supervisor/web/ports/handshake.h"
 #include "supervisor/web/ports/internal.h"
 
 #define PIECE_BYTES  (64u << 10)
@@ -43,6 +44,7 @@ void port_transfer_destroy(struct port_transfer *t)
     drop_request(t);
     LIST_REMOVE(t, node);
     t->endpoint->open--;
+    t->endpoint->sockets -= t->is_socket;
     metrics_lower(METRIC_PORT_OPEN, 0, 0);
     buf_finish(&t->head);
     port_answer_finish(&t->answer);
@@ -83,7 +85,7 @@ static void on_browser_gone(void *arg)
     leave_exchange(arg);
 }
 
-static void fail_port_transfer(struct port_transfer *t, int status, const char *why)
+void port_transfer_fail(struct port_transfer *t, int status, const char *why)
 {
     struct web_exchange *x = t->x;
     if (t->has_head) {
@@ -97,7 +99,7 @@ static void fail_port_transfer(struct port_transfer *t, int status, const char *
 }
 
 /* For the beginning of its answer, for it to read on, or, when it has answered, for its end. */
-static void wait_for_program(struct port_transfer *t)
+void port_transfer_wait(struct port_transfer *t)
 {
     bool waits = !t->has_head || t->request.len > 0 || t->x == NULL;
     t->due_ms = waits ? uv_now(t->endpoint->loop) + t->endpoint->wait_ms : 0;
@@ -111,7 +113,7 @@ static void leave_answered(struct port_transfer *t)
         leave_exchange(t);
     } else {
         t->x = NULL;
-        wait_for_program(t);
+        port_transfer_wait(t);
     }
 }
 
@@ -123,13 +125,13 @@ static void end_answer(struct port_transfer *t)
 
 /* ---- the request ---------------------------------------------------------------------------- */
 
-static void tell_more(struct port_transfer *t)
+void port_transfer_tell(struct port_transfer *t)
 {
     size_t left = t->request.len - t->told;
     if (t->telling == 0 && left > 0) {
         t->again_ms = 0;
         t->telling = left < PIECE_BYTES ? left : PIECE_BYTES;
-        t->endpoint->source.tell(t->connection, t->told - t->first,
+        t->endpoint->source.tell(t->connection, t->place,
                                  view_bytes(t->request.data + t->told, t->telling));
     }
 }
@@ -152,8 +154,9 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
         return; /* it was given up meanwhile */
     }
     if (what == PORT_TOLD_NEVER) {
+        t->deaf = true;
         drop_request(t);
-        wait_for_program(t);
+        port_transfer_wait(t);
         return;
     }
     if (what == PORT_TOLD_LATER) {
@@ -161,10 +164,17 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
         return;
     }
     t->told += bytes;
+    t->place += bytes;
     if (t->told == t->request.len) {
         drop_request(t);
+    } else if (t->is_socket) {
+        buf_consume(&t->request, t->told);
+        t->told = 0;
     }
-    wait_for_program(t);
+    port_transfer_wait(t);
+    if (t->is_socket) {
+        port_socket_told(t);
+    }
     if (t->request.len == 0) {
         return;
     }
@@ -172,7 +182,7 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
         tell_later(t);
     } else {
         t->pause_ms = 0;
-        tell_more(t);
+        port_transfer_tell(t);
     }
 }
 
@@ -220,7 +230,7 @@ static void take_body(struct port_transfer *t, struct view data)
         free(out);
     }
     if (rc < 0) {
-        fail_port_transfer(t, 502, err.text);
+        port_transfer_fail(t, 502, err.text);
     } else if (port_body_is_whole(&t->body)) {
         end_answer(t);
     } else if (!t->paused && web_stream_queued(t->x) > PORT_AHEAD_BYTES) {
@@ -261,19 +271,25 @@ static void take_answer_head(struct port_transfer *t)
     if (rc == 0) {
         return;
     }
-    if (rc > 0) {
+    if (rc > 0 && head.status == 101 && handshake_is_asked(t->x)) {
+        rc = port_socket_begin(t, &head, &err);
+    } else if (rc > 0) {
         rc = port_head_answer(&head, t->method, &t->address, &t->answer, &err);
     }
     if (rc < 0) {
         CLEANUP_FREE char *why =
             alloc_printf("the web server in the sandbox was not understood: %s", err.text);
-        fail_port_transfer(t, 502, why);
+        port_transfer_fail(t, 502, why);
         return;
     }
     t->has_head = true;
-    wait_for_program(t);
+    port_transfer_wait(t);
     port_body_init(&t->body, t->answer.has_body, &t->answer.framing);
-    begin_answer(t, &head);
+    if (t->is_socket) {
+        web_on_drain(t->x, go_on_reading, t);
+    } else {
+        begin_answer(t, &head);
+    }
     if (t->x != NULL && t->head.len > head.size) {
         struct buf rest = t->head;
         buf_init(&t->head, 0);
@@ -290,10 +306,11 @@ static void on_program_said(void *arg, struct view bytes)
     if (t->x == NULL) {
         return;
     }
+    t->last_word_ms = uv_now(t->endpoint->loop);
     if (t->has_head) {
         take_body(t, bytes);
     } else if (buf_add(&t->head, bytes.data, bytes.len, NULL) < 0) {
-        fail_port_transfer(t, 502,
+        port_transfer_fail(t, 502,
                            "there is no memory for an answer of the web server in the sandbox");
     } else {
         take_answer_head(t);
@@ -326,7 +343,7 @@ static void on_program_ended(void *arg, enum port_end how)
     } else if (t->has_head && t->body.at == PORT_BODY_OPEN && how == PORT_END_WELL) {
         end_answer(t);
     } else {
-        fail_port_transfer(t, ends[how].status, ends[how].why);
+        port_transfer_fail(t, ends[how].status, ends[how].why);
     }
 }
 
@@ -339,18 +356,20 @@ void port_transfer_tick(struct port_transfer *t, uint64_t now_ms)
 {
     if (t->again_ms != 0 && now_ms >= t->again_ms) {
         t->again_ms = 0;
-        tell_more(t);
+        port_transfer_tell(t);
     }
-    if (t->due_ms == 0 || now_ms < t->due_ms) {
+    if (port_socket_tick(t, now_ms) || t->due_ms == 0 || now_ms < t->due_ms) {
         return;
     }
     if (t->x == NULL) {
         leave_exchange(t);
+    } else if (t->is_socket) {
+        port_transfer_fail(t, 504, "the program reads nothing of what its client says");
     } else if (t->has_head) {
         drop_request(t); /* its answer goes on */
         t->due_ms = 0;
     } else {
-        fail_port_transfer(t, 504, "the web server in the sandbox does not answer");
+        port_transfer_fail(t, 504, "the web server in the sandbox does not answer");
     }
 }
 
@@ -382,18 +401,17 @@ void port_transfer_begin(struct ports_endpoint *e, struct web_exchange *x, const
     metrics_count(METRIC_PORT_OPEN, 0);
     port_address_parse(t->target, &t->address);
     if (make_port_request(t, &err) < 0) {
-        fail_port_transfer(t, 503, err.text);
+        port_transfer_fail(t, 503, err.text);
         return;
     }
-    t->first = t->request.len < LIMIT_INPUT ? t->request.len : LIMIT_INPUT;
+    t->told = t->request.len < LIMIT_INPUT ? t->request.len : LIMIT_INPUT;
     t->connection = e->source.connect(e->source.arg, &t->address,
-                                      view_bytes(t->request.data, t->first), &connection_events, t);
-    t->told = t->first;
+                                      view_bytes(t->request.data, t->told), &connection_events, t);
     if (t->told < t->request.len) {
         tell_later(t);
     } else {
         drop_request(t);
     }
-    wait_for_program(t);
+    port_transfer_wait(t);
     web_on_gone(x, on_browser_gone, t);
 }

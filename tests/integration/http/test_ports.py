@@ -333,6 +333,14 @@ def slash():
     equal(urllib.parse.urljoin(box().web[:-1], got.header("Location")), box().web)
 
 
+@suite.case("of several words on caching nothing is kept")
+def caching():
+    for lines, wanted in (("Cache-Control: max-age=9\r\n", "private, max-age=9"), ("Cache-Control: max-age=9\r\nETag: \"a\"\r\ncache-control: no-store\r\n", "no-store"),
+                          ("Cache-Control: private\r\nCache-Control: public\r\n", "no-store")):
+        box().answers(f"HTTP/1.1 200 OK\r\n{lines}Content-Length: 2\r\n\r\nok".encode())
+        equal(ask(box().raw).header("Cache-Control"), wanted, lines)
+
+
 # ---- what does not get through ----
 
 
@@ -384,7 +392,7 @@ def ends():
 def smuggling():
     parts = urllib.parse.urlsplit(box().web)
     for head, statuses in (("Transfer-Encoding: chunked\r\n", (411,)), ("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", (400,)),
-                           ("Content-Length: 4\r\nContent-Length: 5\r\n", (400,)), ("Upgrade: websocket\r\nConnection: Upgrade\r\n", (501,))):
+                           ("Content-Length: 4\r\nContent-Length: 5\r\n", (400,)), ("Upgrade: websocket\r\nConnection: Upgrade\r\n", (400,))):
         with socket.create_connection((parts.hostname, parts.port), timeout=SECONDS) as s:
             s.sendall(f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n{head}\r\n".encode())
             status = int(s.recv(65536).split()[1])

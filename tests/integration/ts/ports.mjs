@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { chromium } from 'playwright-core';
+import WebSocket from 'ws';
 import { startServer } from './server.mjs';
 import { needsRuntime, program, run, runtimeDirectory, test } from './tap.mjs';
 
@@ -20,7 +21,7 @@ if (!executablePath) {
 }
 
 const WEB_SERVER = String.raw`
-import http.server, json, threading, base64
+import http.server, json, threading, base64, hashlib, struct
 
 PAGE = b'''<!doctype html><title>Inside</title><link rel="stylesheet" href="style.css"><h1>Page of the sandbox</h1>
 <img id="dot" src="dot.png"><form method="post" action="form"><input name="word"><button>Send</button></form>
@@ -31,6 +32,14 @@ fetch('data.json', {method: 'PUT', headers: {'Content-Type': 'application/json'}
   .then((r) => r.json()).then((j) => { document.getElementById('fetched').textContent = 'fetched ' + j.body; },
                               (e) => { document.getElementById('fetched').textContent = 'failed ' + e; });'''
 
+SOCKET = b'''<!doctype html><title>Socket</title><p id="said"></p><script>
+const socket = new WebSocket(location.href.replace(/^http/, 'ws').replace('socket', 'echo'), ['other', 'chat']);
+const show = (text) => { const p = document.createElement('p'); p.textContent = text; document.body.append(p); };
+socket.onopen = () => { show('open as ' + socket.protocol); socket.send('hello there'); };
+socket.onmessage = (e) => { show('heard ' + (e.data.length > 100 ? e.data.length : e.data)); if (e.data.length < 100) socket.send('x'.repeat(300000)); else socket.close(1000); };
+socket.onclose = (e) => show('closed ' + e.code + ' ' + e.wasClean);
+socket.onerror = () => show('error');</script>'''
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
     def log_message(self, *words): pass
@@ -40,9 +49,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name.replace('_', '-'), value)
         self.end_headers()
         self.wfile.write(body)
+    def frame(self):
+        first, size = self.rfile.read(2)
+        size &= 127
+        if size == 126: size = struct.unpack('>H', self.rfile.read(2))[0]
+        elif size == 127: size = struct.unpack('>Q', self.rfile.read(8))[0]
+        mask = self.rfile.read(4)
+        return first, bytes(b ^ mask[i % 4] for i, b in enumerate(self.rfile.read(size)))
+    def echo(self):
+        proof = hashlib.sha1((self.headers['Sec-WebSocket-Key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').encode()).digest()
+        head = ['HTTP/1.1 101 Switching Protocols', 'Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Accept: ' + base64.b64encode(proof).decode()]
+        if 'Sec-WebSocket-Protocol' in self.headers: head.append('Sec-WebSocket-Protocol: chat')
+        self.wfile.write('\r\n'.join([*head, '', '']).encode())
+        self.close_connection = True
+        while True:
+            first, data = self.frame()
+            size = len(data)
+            short = bytes([size]) if size < 126 else b'\x7e' + struct.pack('>H', size) if size < 65536 else b'\x7f' + struct.pack('>Q', size)
+            self.wfile.write(bytes([first if first & 15 != 9 else 0x8a]) + short + data)
+            if first & 15 == 8: return
     def do_GET(self):
         name = self.path.split('?')[0]
-        if name == '/': self.answer('text/html', PAGE, Set_Cookie='inside=1')
+        if name == '/echo' and 'Sec-WebSocket-Key' in self.headers: self.echo()
+        elif name == '/socket': self.answer('text/html', SOCKET)
+        elif name == '/': self.answer('text/html', PAGE, Set_Cookie='inside=1')
         elif name == '/style.css': self.answer('text/css', b'h1 { color: rgb(1, 2, 3) }')
         elif name == '/script.js': self.answer('text/javascript', SCRIPT)
         elif name == '/dot.png': self.answer('image/png', base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='))
@@ -103,6 +133,69 @@ test('forms, uploads and redirects of the page lead below its address', async ()
     await page.getByRole('heading', { name: 'landed' }).waitFor();
     assert.equal(page.url(), `${url}landed`);
     await context.close();
+});
+
+test('a page opens a WebSocket to its own web server, which hears and answers it', async () => {
+    const { context, page } = await open();
+    await page.goto(`${url}socket`);
+    for (const text of ['open as chat', 'heard hello there', 'heard 300000', 'closed 1000 true']) {
+        await page.getByText(text).waitFor();
+    }
+    assert.equal(await page.getByText('error').count(), 0);
+    assert.equal(await page.evaluate(() => self.origin), 'null');
+    await context.close();
+});
+
+test('a page gets no WebSocket to this server itself, nor to another one', async () => {
+    const { context, page } = await open();
+    const tried = await page.evaluate(
+        (places) =>
+            Promise.all(
+                places.map(
+                    (place) =>
+                        new Promise((resolve) => {
+                            try {
+                                const socket = new WebSocket(place);
+                                socket.onopen = () => resolve('open');
+                                socket.onerror = () => resolve('refused');
+                            } catch (problem) {
+                                resolve('refused');
+                            }
+                        }),
+                ),
+            ),
+        [`${server.url.replace('http', 'ws')}/mcp`, 'ws://127.0.0.1:1/'],
+    );
+    assert.deepEqual(tried, ['refused', 'refused']);
+    await context.close();
+});
+
+test('the client ws talks with a program inside, in text and bytes of all sizes', async () => {
+    const socket = new WebSocket(`${url.replace('http', 'ws')}echo`, ['chat'], { headers: { Cookie: 'a=b' } });
+    const heard = (send) =>
+        new Promise((resolve, reject) => {
+            socket.once('message', (data, binary) => resolve({ data, binary }));
+            socket.once('error', reject);
+            send();
+        });
+    await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
+    assert.equal(socket.protocol, 'chat');
+    assert.equal(socket.extensions, '');
+    assert.equal((await heard(() => socket.send('grüße'))).data.toString(), 'grüße');
+    for (const size of [0, 1, 125, 126, 65535, 65536, 1000000]) {
+        const bytes = Buffer.alloc(size, size % 251);
+        const { data, binary } = await heard(() => socket.send(bytes));
+        assert.ok(binary && bytes.equals(data), `${size} bytes`);
+    }
+    await new Promise((resolve, reject) => {
+        socket.once('pong', resolve).once('error', reject);
+        socket.ping();
+    });
+    const code = await new Promise((resolve) => {
+        socket.once('close', resolve);
+        socket.close(1000, 'enough');
+    });
+    assert.equal(code, 1000);
 });
 
 test('the page has no origin: no cookie, no storage, no word to the server, nothing from elsewhere', async () => {

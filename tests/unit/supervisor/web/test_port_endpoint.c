@@ -3,6 +3,7 @@
  * the sandboxes.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,6 +19,7 @@
 
 #include "common/alloc.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "supervisor/web/ports/internal.h"
 #include "tests/lib/heap.h"
 #include "tests/unit/supervisor/web/lab.h"
@@ -122,6 +124,7 @@ static int open_world(void **state)
     w->lab.config.handle = handle_request;
     w->lab.config.arg = w;
     w->lab.config.max_body_bytes = 16 << 20;
+    w->lab.config.upgrades = true;
     w->endpoint = ports_endpoint_create(&w->lab.loop, &source, 60000);
     lab_open(&w->lab);
     *state = w;
@@ -383,6 +386,147 @@ static void a_page_may_send_what_a_star_allows(void **state)
     close(fd);
 }
 
+/* ---- WebSockets ---- */
+
+#define SOCKET_HEADERS                                                                             \
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"                   \
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+#define AGREED                                                                                     \
+    "HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"                            \
+    "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+
+/* Opens one whose address expires in so many seconds, and returns the client's connection. */
+static int open_socket(struct world *w, uint64_t good_s, struct program **ret)
+{
+    struct buf in;
+    buf_init(&in, 1 << 20);
+    int fd = lab_connect(&w->lab);
+    CLEANUP_FREE char *text =
+        alloc_printf("GET /ports/alice1/8000/%" PRIu64 "/" SIGNATURE "/ HTTP/1.1\r\n"
+                     "Host: 127.0.0.1\r\n" SOCKET_HEADERS "\r\n",
+                     clock_wall_ms() / 1000 + good_s);
+    lab_send(&w->lab, fd, text);
+    *ret = next_program(w);
+    say(*ret, AGREED "hello ");
+    say(*ret, "client");
+    assert_true(lab_read_until(&w->lab, fd, &in, "hello client"));
+    assert_true(lab_has(&in, "HTTP/1.1 101 "));
+    assert_true(lab_has(&in, "Upgrade: websocket\r\n"));
+    buf_finish(&in);
+    return fd;
+}
+
+static bool client_is_cut(struct world *w, int fd)
+{
+    struct buf in;
+    buf_init(&in, 1 << 20);
+    bool cut = !lab_read_until(&w->lab, fd, &in, "never");
+    buf_finish(&in);
+    close(fd);
+    return cut;
+}
+
+/* Sends until nobody has taken anything for a while of turns. Returns how much was taken. */
+static size_t flood(struct world *w, int fd, size_t most)
+{
+    static char bytes[64 << 10];
+    size_t sent = 0;
+    for (int idle = 0; idle < 5 && sent < most;) {
+        ssize_t n = send(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent += n > 0 ? (size_t)n : 0;
+        idle = n > 0 ? 0 : idle + 1;
+        lab_turn(&w->lab, -1);
+    }
+    return sent;
+}
+
+static void what_a_program_does_not_read_is_not_read_from_its_client(void **state)
+{
+    struct world *w = *state;
+    struct program *p;
+    int fd = open_socket(w, 3600, &p);
+    struct port_transfer *t = LIST_FIRST(&w->endpoint->transfers);
+    size_t sent = flood(w, fd, 64 << 20);
+    assert_true(sent < 64 << 20); /* the rest is in the kernel, which makes the client wait */
+    assert_in_range(t->request.len, 1, 128 << 10);
+    for (size_t heard = 0; heard < sent;) { /* whatever is said meanwhile, nothing is lost */
+        lab_until_count(&w->lab, &p->told, 1);
+        heard += p->told;
+        read_on(p);
+        assert_true(t->request.len <= 128 << 10);
+    }
+    assert_int_equal(p->stopped, 0);
+    close(fd);
+    lab_until_count(&w->lab, &p->stopped, 1);
+}
+
+static void a_program_that_reads_nothing_of_it_is_left(void **state)
+{
+    struct world *w = *state;
+    struct program *p;
+    int fd = open_socket(w, 3600, &p);
+    w->endpoint->wait_ms = 1;
+    lab_send(&w->lab, fd, "a word");
+    lab_until_count(&w->lab, &p->stopped, 1);
+    assert_true(client_is_cut(w, fd));
+}
+
+static void a_socket_on_which_nothing_is_said_ends(void **state)
+{
+    struct world *w = *state;
+    struct program *p;
+    w->endpoint->idle_ms = 200;
+    int fd = open_socket(w, 3600, &p);
+    lab_until_count(&w->lab, &p->stopped, 1);
+    assert_true(client_is_cut(w, fd));
+}
+
+static void a_socket_ends_with_its_address(void **state)
+{
+    struct world *w = *state;
+    struct program *p;
+    int fd = open_socket(w, 1, &p);
+    lab_until_count(&w->lab, &p->stopped, 1);
+    assert_true(client_is_cut(w, fd));
+}
+
+static void what_a_program_said_last_arrives(void **state)
+{
+    struct world *w = *state;
+    struct program *p;
+    struct buf in;
+    buf_init(&in, 4 << 20);
+    int fd = open_socket(w, 3600, &p);
+    CLEANUP_FREE char *much = alloc_array(1, 200001);
+    memset(much, 'x', 200000);
+    say(p, much);
+    say(p, "the end");
+    end_program(p, PORT_END_WELL);
+    assert_true(lab_read_until(&w->lab, fd, &in, "the end"));
+    assert_int_equal(in.len, 200007);
+    buf_finish(&in);
+    assert_true(client_is_cut(w, fd));
+    assert_true(LIST_EMPTY(&w->endpoint->transfers));
+}
+
+static void open_sockets_hold_places_but_nobody_waits_for_their_end(void **state)
+{
+    struct world *w = *state;
+    struct program *p;
+    int fds[LIMIT_CONNECTS];
+    for (size_t i = 0; i < LIMIT_CONNECTS; i++) {
+        fds[i] = open_socket(w, 3600, &p);
+    }
+    assert_int_equal(ports_endpoint_open_requests(w->endpoint), 0);
+    expect_answer(w, ask(w, "GET", "alice1", SOCKET_HEADERS), "503 ");
+    for (size_t i = 0; i < LIMIT_CONNECTS; i++) {
+        close(fds[i]);
+    }
+    for (size_t i = 0; i < LIMIT_CONNECTS; i++) {
+        lab_until_count(&w->lab, &w->programs[i].stopped, 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +548,16 @@ int main(void)
                                         close_world),
         cmocka_unit_test_setup_teardown(a_page_may_send_what_a_star_allows, open_world,
                                         close_world),
+        cmocka_unit_test_setup_teardown(what_a_program_does_not_read_is_not_read_from_its_client,
+                                        open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_program_that_reads_nothing_of_it_is_left, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(a_socket_on_which_nothing_is_said_ends, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(a_socket_ends_with_its_address, open_world, close_world),
+        cmocka_unit_test_setup_teardown(what_a_program_said_last_arrives, open_world, close_world),
+        cmocka_unit_test_setup_teardown(open_sockets_hold_places_but_nobody_waits_for_their_end,
+                                        open_world, close_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

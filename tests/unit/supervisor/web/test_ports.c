@@ -12,7 +12,9 @@
 #include <cmocka.h>
 
 #include "common/alloc.h"
+#include "common/cleanup.h"
 #include "supervisor/web/ports/body.h"
+#include "supervisor/web/ports/handshake.h"
 #include "supervisor/web/ports/head.h"
 
 #define SIGNATURE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -307,6 +309,87 @@ static void a_malformed_chunk_is_seen(void **state)
     }
 }
 
+/* ---- the handshake of WebSocket ---- */
+
+#define KEY    "dGhlIHNhbXBsZSBub25jZQ==" /* RFC 6455, section 1.3 */
+#define ACCEPT "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+#define AGREED                                                                                     \
+    "HTTP/1.1 101 Yes\r\nUpgrade: foo, WebSocket\r\nConnection: keep-alive,  upgrade\r\n"          \
+    "Sec-WebSocket-Accept: " ACCEPT "\r\n"
+
+static void a_key_has_one_answer(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    char accept[HANDSHAKE_ACCEPT_SIZE];
+    assert_int_equal(handshake_accept(KEY, accept, &err), 0);
+    assert_string_equal(accept, ACCEPT);
+    assert_true(handshake_is_key(KEY));
+    static const char *const none[] = {"",
+                                       "AAAA",
+                                       KEY "AAAA",
+                                       "dGhlIHNhbXBsZSBub25jZQAA",
+                                       "dGhlIHNhbXBsZSBub25jZQ  ",
+                                       "=====================A=="};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        assert_false(handshake_is_key(none[i]));
+    }
+}
+
+/* What a program agreed to, or why that is no answer; to be freed. */
+static char *agreed(const char *text, const char *offered)
+{
+    struct err err = ERR_INIT;
+    struct http_head head;
+    struct handshake_answer a;
+    assert_int_equal(http_head_parse(view_of(text), &head, &err), 1);
+    if (handshake_answer(&head, KEY, offered, &a, &err) < 0) {
+        assert_int_equal(err.code, ERR_PROTOCOL);
+        return alloc_strdup(err.text);
+    }
+    assert_string_equal(a.accept, ACCEPT);
+    char *said = alloc_printf("yes %s", a.protocol != NULL ? a.protocol : "-");
+    handshake_answer_finish(&a);
+    return said;
+}
+
+static void only_the_answer_to_the_key_is_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *offered, *wanted;
+    } rows[] = {
+        {AGREED "\r\n", "", "yes -"},
+        {AGREED "\r\n", "chat", "yes -"},
+        {AGREED "Sec-WebSocket-Protocol: chat\r\n\r\n", "soap , chat", "yes chat"},
+        {AGREED "Sec-WebSocket-Protocol: Chat\r\n\r\n", "chat", "subprotocol"},
+        {AGREED "Sec-WebSocket-Protocol: cha\r\n\r\n", "chat", "subprotocol"},
+        {AGREED "Sec-WebSocket-Protocol: chat, soap\r\n\r\n", "chat, soap", "subprotocol"},
+        {AGREED "Sec-WebSocket-Protocol:\r\n\r\n", "chat,,soap", "subprotocol"},
+        {AGREED "Sec-WebSocket-Protocol: a\r\nSec-WebSocket-Protocol: b\r\n\r\n", "a, b",
+         "subprotocol"},
+        {AGREED "Sec-WebSocket-Extensions: x\r\n\r\n", "", "extension"},
+        {AGREED "Sec-WebSocket-Accept: " ACCEPT "\r\n\r\n", "", "answer to the key"},
+        {AGREED "Upgrade: websocket\r\n\r\n", "", "another protocol"},
+        {"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", "",
+         "answer to the key"},
+        {"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+         "Sec-WebSocket-Accept: " ACCEPT "x\r\n\r\n",
+         "", "answer to the key"},
+        {"HTTP/1.1 101 Yes\r\nUpgrade: websockets\r\nConnection: Upgrade\r\n\r\n", "",
+         "another protocol"},
+        {"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: close\r\n\r\n", "",
+         "another protocol"},
+        {"HTTP/1.1 101 Yes\r\n\r\n", "", "another protocol"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        CLEANUP_FREE char *said = agreed(rows[i].text, rows[i].offered);
+        if (strstr(said, rows[i].wanted) == NULL) {
+            fail_msg("row %zu: %s", i, said);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +402,8 @@ int main(void)
         cmocka_unit_test(a_body_ends_where_it_says),
         cmocka_unit_test(extensions_are_no_longer_than_the_data),
         cmocka_unit_test(a_malformed_chunk_is_seen),
+        cmocka_unit_test(a_key_has_one_answer),
+        cmocka_unit_test(only_the_answer_to_the_key_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
