@@ -168,7 +168,7 @@ const struct option options[] = {
     {"ports", OPTION_TOPIC_HTTP, OPTION_FLAG, FIELD(ports), "no", 0, 0, NULL,
      "HTTP: web servers in sandboxes can be reached by a browser, at addresses that the tool expose_port gives", NULL},
     {"port-wait-seconds", OPTION_TOPIC_HTTP, OPTION_NUMBER, FIELD(port_wait_s), "60", 1, 3600, "S",
-     "HTTP, with --ports: a web server in a sandbox has so long to begin its answer", NULL},
+     "HTTP, with --ports: a web server in a sandbox has so long to begin its answer, and to read on while there is more of a request", NULL},
 
     /* ---- who may use it over HTTP ---- */
     {"tokens", OPTION_TOPIC_ACCESS, OPTION_TEXT, FIELD(tokens), "", 0, 0, "FILE",
