@@ -80,8 +80,8 @@ struct config {
     char *languages;      /* JSON file of further languages; "" = none */
     char *local_files;    /* directories of this host for upload_file and save_file, with commas */
     char *share;          /* directories that sandboxes see, as share.h reads them; "" = none */
-    uint64_t link_s;      /* HTTP: how long a link to a file or port is valid */
-    bool ports;           /* HTTP: ports of sandboxes can be reached */
+    uint64_t link_s;      /* how long a link to a file (HTTP) or port is valid */
+    bool ports;           /* ports of sandboxes can be reached */
     uint64_t port_wait_s; /* how long a web server in a sandbox may take to answer */
     char *compat;         /* names of profiles, with commas */
     bool strict;

@@ -164,11 +164,11 @@ const struct option options[] = {
     {"session-idle-seconds", OPTION_TOPIC_HTTP, OPTION_NUMBER, FIELD(session_idle_s), "3600", 1, 2592000, "S",
      "HTTP: a session that nobody uses ends after this", NULL},
     {"link-seconds", OPTION_TOPIC_HTTP, OPTION_NUMBER, FIELD(link_s), "3600", 1, 604800, "S",
-     "HTTP: a link to a file of a sandbox, or to a port, is good for so long", NULL},
+     "a link to a file of a sandbox (HTTP), or to a port, is good for so long", NULL},
     {"ports", OPTION_TOPIC_HTTP, OPTION_FLAG, FIELD(ports), "no", 0, 0, NULL,
-     "HTTP: web servers in sandboxes can be reached by a browser, at addresses that the tool expose_port gives", NULL},
+     "web servers in sandboxes can be reached by a browser, at addresses that the tool expose_port gives; without HTTP a listener on 127.0.0.1 is opened for the first one", NULL},
     {"port-wait-seconds", OPTION_TOPIC_HTTP, OPTION_NUMBER, FIELD(port_wait_s), "60", 1, 3600, "S",
-     "HTTP, with --ports: a web server in a sandbox has so long to begin its answer, and to read on while there is more of a request", NULL},
+     "with --ports: a web server in a sandbox has so long to begin its answer, and to read on while there is more of a request", NULL},
 
     /* ---- who may use it over HTTP ---- */
     {"tokens", OPTION_TOPIC_ACCESS, OPTION_TEXT, FIELD(tokens), "", 0, 0, "FILE",

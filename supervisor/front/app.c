@@ -490,6 +490,7 @@ struct app *app_create(uv_loop_t *loop, const struct config *config,
     a->fleet = fleet;
     a->services.loop = loop;
     a->services.links = links;
+    a->services.port_links = links;
     a->services.languages = languages;
     a->services.packages = packages_create(loop, fleet, config);
     fleet_on_install(fleet, on_install, a);
@@ -542,6 +543,14 @@ void app_measure(const struct app *a)
 void app_set_audit(struct app *a, struct audit *audit)
 {
     a->sinks.audit = audit;
+}
+
+void app_set_ports(struct app *a, struct links *links, int (*open)(void *arg, struct err *err),
+                   void *arg)
+{
+    a->services.port_links = links;
+    a->services.open_ports = open;
+    a->services.ports_arg = arg;
 }
 
 void app_set_traces(struct app *a, struct traces *traces)

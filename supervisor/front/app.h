@@ -11,6 +11,7 @@
 struct app;
 struct audit;
 struct config;
+struct err;
 struct fleet;
 struct languages;
 struct links;
@@ -27,6 +28,11 @@ void app_set_audit(struct app *a, struct audit *audit);
 
 /* Where the spans of calls go from now on, borrowed; NULL: nowhere. */
 void app_set_traces(struct app *a, struct traces *traces);
+
+/* Sets links to ports for a server without HTTP, and what makes that somebody listens there. All is
+ * borrowed. */
+void app_set_ports(struct app *a, struct links *links, int (*open)(void *arg, struct err *err),
+                   void *arg);
 
 /* Sets the gauges of what tools do beside calls (metrics.def) to the present figures. */
 void app_measure(const struct app *a);

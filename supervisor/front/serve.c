@@ -32,6 +32,7 @@
 #include "supervisor/fleet/fleet.h"
 #include "supervisor/front/app.h"
 #include "supervisor/front/file_source.h"
+#include "supervisor/front/own_ports.h"
 #include "supervisor/front/port_source.h"
 #include "supervisor/front/serve_internal.h"
 #include "supervisor/languages/languages.h"
@@ -57,9 +58,10 @@ struct serve {
     struct app *app;
     struct audit *audit;             /* NULL: none */
     struct traces *traces;           /* NULL: none */
-    struct links *links;             /* NULL: no HTTP */
+    struct links *links;             /* NULL: neither HTTP nor ports */
     struct file_source *file_source; /* NULL: no HTTP */
-    struct port_source *port_source; /* the same */
+    struct port_source *port_source; /* NULL: neither HTTP nor ports */
+    struct own_ports *own_ports;     /* NULL: HTTP, or no ports */
     struct mcp_server *server;
     struct control *control;
     struct serve_stdio *stdio; /* NULL: not used */
@@ -116,9 +118,10 @@ static void on_fleet_down(void *arg)
     uint64_t passed_ms = uv_now(&s->loop) - s->stopping_ms;
     uint64_t flush_ms = passed_ms + FLUSH_MS < FLUSH_END_MS ? FLUSH_END_MS - passed_ms : FLUSH_MS;
     set_state(s, SERVE_FLUSHING, "no sandbox is ours any more");
-    s->open_fronts = 1 + (s->stdio != NULL ? 1u : 0u) + (s->http != NULL ? 1u : 0u);
+    s->open_fronts = 2 + (s->stdio != NULL ? 1u : 0u) + (s->http != NULL ? 1u : 0u);
     control_close(s->control, flush_ms, on_front_closed,
                   s); /* before HTTP, which has its streams */
+    own_ports_close(s->own_ports, flush_ms, on_front_closed, s);
     if (s->traces != NULL) {
         s->open_fronts++;
         traces_close(s->traces, on_traces_closed, s);
@@ -146,6 +149,7 @@ static void stop_serve(struct serve *s, enum fleet_end end, const char *why)
         serve_http_quiesce(s->http);
     }
     control_quiesce(s->control);
+    own_ports_quiesce(s->own_ports);
     mcp_server_stop(s->server);
     app_stop(s->app);
     fleet_shutdown(s->fleet, end, on_fleet_down, s);
@@ -284,8 +288,18 @@ static int start_serve(struct serve *s, const struct config *config, struct err 
         s->file_source = file_source_create(s->fleet, s->links, config);
         s->port_source = port_source_create(s->fleet, s->links, config);
     }
+    if (s->http == NULL && config->ports) {
+        s->links = links_create(s->fleet, "", config->link_s);
+        s->port_source = port_source_create(s->fleet, s->links, config);
+        const struct ports_source ports = port_source_table(s->port_source);
+        s->own_ports = own_ports_create(&s->loop, config, s->links, &ports);
+    }
     fleet_set_runners(s->fleet, languages_runners(s->languages));
-    s->app = app_create(&s->loop, config, s->languages, s->fleet, s->links);
+    s->app =
+        app_create(&s->loop, config, s->languages, s->fleet, s->http != NULL ? s->links : NULL);
+    if (s->own_ports != NULL) {
+        app_set_ports(s->app, s->links, own_ports_open, s->own_ports);
+    }
     app_set_audit(s->app, s->audit);
     app_set_traces(s->app, s->traces);
     s->server = mcp_server_create(&s->loop, app_mcp(s->app));
@@ -365,6 +379,7 @@ static void run_serve(struct serve *s)
         fleet_destroy(s->fleet);
         languages_destroy(s->languages);
         serve_http_free(s->http);
+        own_ports_destroy(s->own_ports);
         file_source_destroy(s->file_source);
         port_source_destroy(s->port_source);
         links_destroy(s->links);

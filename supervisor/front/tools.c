@@ -180,7 +180,7 @@ static bool is_offered(const struct tool *tool, const struct config *c)
     if (tool == &tool_save_file) {
         return local_dirs_writable(c->local_files);
     }
-    return tool != &tool_expose_port || (c->ports && c->http[0] != '\0');
+    return tool != &tool_expose_port || c->ports;
 }
 
 struct tools *tools_create(const struct config *config, const struct languages *languages)

@@ -43,6 +43,12 @@ struct links *links_create(struct fleet *fleet, const char *base, uint64_t good_
     return l;
 }
 
+void links_set_base(struct links *l, const char *base)
+{
+    free(l->base);
+    l->base = alloc_strdup(base);
+}
+
 void links_destroy(struct links *l)
 {
     if (l != NULL) {

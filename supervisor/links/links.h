@@ -21,6 +21,9 @@ struct links;
 struct links *links_create(struct fleet *fleet, const char *base, uint64_t good_s);
 void links_destroy(struct links *l); /* NULL is fine */
 
+/* Links begin with this from now on; copied. */
+void links_set_base(struct links *l, const char *base);
+
 /* Makes the URL of a file of a sandbox (id); `path` is absolute or relative to the workspace. The
  * caller frees it. NULL if no URL can name the file, or l is NULL. */
 char *links_make(struct links *l, const char *sandbox, const char *path);

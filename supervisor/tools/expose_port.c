@@ -13,8 +13,14 @@
 static void give_address(struct tool_call *call)
 {
     uint64_t port = args_uint(call->args, "port"), expires_s = 0;
-    CLEANUP_FREE char *url = links_make_port(call->session->services->links, call->sandbox_id,
-                                             (uint16_t)port, &expires_s);
+    const struct tool_services *services = call->session->services;
+    struct err err = ERR_INIT;
+    if (services->open_ports != NULL && services->open_ports(services->ports_arg, &err) < 0) {
+        tool_fail(call, err.code, err.text, "the user has to see to it");
+        return;
+    }
+    CLEANUP_FREE char *url =
+        links_make_port(services->port_links, call->sandbox_id, (uint16_t)port, &expires_s);
     if (url == NULL) {
         tool_fail(call, ERR_INTERNAL, "no address could be made", "the server's log says why");
         return;

@@ -58,6 +58,11 @@ struct tool_services {
     struct packages *packages;
     const struct languages *languages;
     struct links *links; /* NULL without HTTP */
+    /* for ports; the same with HTTP. NULL: they cannot be reached */
+    struct links *port_links;
+    /* Sees to it that somebody listens where they lead. NULL: that is so */
+    int (*open_ports)(void *arg, struct err *err);
+    void *ports_arg;
     uv_loop_t *loop;
 };
 

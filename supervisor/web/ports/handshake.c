@@ -31,7 +31,7 @@
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-static bool is_blank(char c)
+static bool is_blank_around(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -44,10 +44,10 @@ static struct view take_listed_word(struct view *list)
     struct view word = view_bytes(list->data, len);
     size_t taken = comma != NULL ? len + 1 : len;
     *list = view_bytes(list->data + taken, list->len - taken);
-    while (word.len > 0 && is_blank(word.data[0])) {
+    while (word.len > 0 && is_blank_around(word.data[0])) {
         word = view_bytes(word.data + 1, word.len - 1);
     }
-    while (word.len > 0 && is_blank(word.data[word.len - 1])) {
+    while (word.len > 0 && is_blank_around(word.data[word.len - 1])) {
         word.len--;
     }
     return word;
@@ -170,7 +170,7 @@ static struct view one_value(struct view fields, const char *name)
 }
 
 /* Names of subprotocols are told apart by their case. */
-static bool is_offered(const char *offered, struct view protocol)
+static bool is_protocol_of(const char *offered, struct view protocol)
 {
     struct view list = view_of(offered);
     while (list.len > 0) {
@@ -203,7 +203,7 @@ int handshake_answer(const struct http_head *head, const char *key, const char *
     }
     if (http_head_count(fields, protocol_name) > 0) {
         struct view protocol = one_value(fields, protocol_name);
-        if (protocol.len == 0 || !is_offered(offered, protocol)) {
+        if (protocol.len == 0 || !is_protocol_of(offered, protocol)) {
             return err_set(err, ERR_PROTOCOL, "it has a subprotocol that nobody asked for");
         }
         a.protocol = alloc_viewdup(protocol);

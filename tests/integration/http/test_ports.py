@@ -15,7 +15,7 @@ import urllib.parse
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # pylint: disable=wrong-import-position
 
 from common import LATEST_LEGACY, NONE, Suite, contains, equal, needs_runtime, poll
-from mcp import Server, temporary_directory
+from mcp import temporary_directory
 from mcp_http import HttpServer
 
 needs_runtime()
@@ -222,7 +222,7 @@ def page():
     alive()
 
 
-@suite.case("the tool is offered with --ports and HTTP only, and says when its address expires")
+@suite.case("the tool is offered with --ports only, and says when its address expires")
 def offered():
     _, client, _ = shared()
     result = client.call("expose_port", port=1, sandbox_id=box().id)
@@ -233,9 +233,6 @@ def offered():
         names = [t["name"] for t in other.client(LATEST_LEGACY).request("tools/list")["tools"]]
         assert "expose_port" not in names
         equal(ask(f"http://{other.place.host}:{other.place.port}/ports/a/1/1/{'0' * 64}/").status, 404)
-    with Server("--ports") as piped:
-        piped.legacy()
-        assert "expose_port" not in [t["name"] for t in piped.request("tools/list")["tools"]]
 
 
 @suite.case("methods, queries and bodies reach the web server as they are")

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { chromium } from 'playwright-core';
 import WebSocket from 'ws';
@@ -225,6 +226,26 @@ test('the page has no origin: no cookie, no storage, no word to the server, noth
         assert.match(tried[what], /^refused/, `${what}: ${JSON.stringify(tried)}`);
     }
     await context.close();
+});
+
+test('a server on stdio shows such a page as well, at an address of this machine', async () => {
+    const piped = new Client({ name: 'ports', version: '1' });
+    await piped.connect(new StdioClientTransport({ command: program, args: ['--runtime-dir', runtimeDirectory(), '--ports'], stderr: 'ignore' }));
+    const ask = async (tool, args) =>
+        (await piped.callTool({ name: tool, arguments: args }, undefined, { timeout: PATIENCE_MS })).structuredContent;
+    const box = (await ask('create_sandbox', {})).sandbox_id;
+    await ask('execute_code', { sandbox_id: box, code: WEB_SERVER });
+    const place = (await ask('expose_port', { sandbox_id: box, port: 8000 })).url;
+    assert.match(place, /^http:\/\/127\.0\.0\.1:\d+\/ports\//);
+    const context = await browser.newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+    const page = await context.newPage();
+    await page.goto(place);
+    await page.getByText('fetched {"n":42}').waitFor();
+    await page.goto(`${place}socket`);
+    await page.getByText('closed 1000 true').waitFor();
+    await context.close();
+    await piped.close();
 });
 
 test('when the sandbox is closed, the browser is told so', async () => {
