@@ -230,7 +230,7 @@ test('the page has no origin: no cookie, no storage, no word to the server, noth
 
 test('a server on stdio shows such a page as well, at an address of this machine', async () => {
     const piped = new Client({ name: 'ports', version: '1' });
-    await piped.connect(new StdioClientTransport({ command: program, args: ['--runtime-dir', runtimeDirectory(), '--ports'], stderr: 'ignore' }));
+    await piped.connect(new StdioClientTransport({ command: program, args: ['--runtime-dir', runtimeDirectory(), '--ports'], env: process.env, stderr: 'ignore' }));
     const ask = async (tool, args) =>
         (await piped.callTool({ name: tool, arguments: args }, undefined, { timeout: PATIENCE_MS })).structuredContent;
     const box = (await ask('create_sandbox', {})).sandbox_id;
