@@ -15,7 +15,8 @@
     X(SANDBOX_GONE, 66, "its sandbox ended")                                                       \
     X(ORPHANED, 67, "its supervisor went away")                                                    \
     X(PROTOCOL, 68, "its peer broke the protocol")                                                 \
-    X(NO_MEMORY, 69, "out of memory")
+    X(NO_MEMORY, 69, "out of memory")                                                              \
+    X(REPLACED, 70, "its sandbox has another worker")
 
 enum exit_code {
 #define X(name, number, text) EXIT_CODE_##name = number,

@@ -21,6 +21,7 @@ static void on_backend_kept(void *arg, int rc, const struct err *err, const char
     struct ipc_request *request = w->keep.request;
     struct msg m = msg_answer(MSG_KEEP, w->keep.seq);
     w->keep.request = NULL;
+    w->is_others = rc == -ERR_GONE; /* or it has ended */
     if (rc < 0) {
         worker_answer_failed(w, request, w->keep.seq, err, hint);
     } else {
@@ -137,6 +138,71 @@ void front_round(struct worker *w, struct ipc_request *request, const struct msg
         on_round(e, -err.code, NULL, 0, false, &err);
     }
     place_finish(&spec.place);
+}
+
+/* ---- what others offer ---- */
+
+static void on_offers(void *arg, int rc, const char *const *sandboxes, size_t count,
+                      uint64_t generation, const struct err *err)
+{
+    struct oneshot *e = arg;
+    struct asker *asker = e->offers;
+    struct msg m = msg_answer(MSG_OFFERS, asker->seq);
+    struct view items[BACKEND_OFFERS_MAX];
+    e->offers = NULL;
+    for (size_t i = 0; i < count; i++) {
+        items[i] = view_of(sandboxes[i]);
+    }
+    m.offers_ok.sandboxes = (struct view_list){items, count};
+    m.offers_ok.generation = generation;
+    if (rc < 0) {
+        worker_answer_failed(e->worker, asker->request, asker->seq, err, NULL);
+    } else {
+        worker_answer(e->worker, asker->request, &m);
+    }
+    free(asker);
+}
+
+static int ask_for_offers(struct worker *w, struct ipc_request *request, const struct msg *m,
+                          struct err *err)
+{
+    struct backend_spec spec = {.agent_path = w->setup->agent_path};
+    struct msg like;
+    struct oneshot *e = w->front;
+    if (e == NULL || e->closing || m->offers.open.count == 0) {
+        return err_set(err, ERR_BUSY, "there was no round among other servers");
+    }
+    if (e->offers != NULL) {
+        return err_set(err, ERR_BUSY, "offers are being waited for");
+    }
+    if (e->backend->ops->offers == NULL) {
+        return err_set(err, ERR_CONFIG, "servers of %s offer each other nothing",
+                       e->backend->ops->name);
+    }
+    struct view open = m->offers.open.items[0];
+    int rc = msg_decode(MSG_LINK_W, open.data, open.len, &like, err);
+    if (rc < 0) {
+        return rc;
+    }
+    spec.id = w->setup->sandbox;
+    spec.dir = w->setup->dir;
+    spec.shared_dir = w->setup->shared_dir;
+    rc = spec_take(&spec, &like.open, err);
+    if (rc == 0) {
+        e->offers = worker_asker(request, m->seq);
+        e->backend->ops->offers(e->backend, &spec, m->offers.wait_ms, on_offers, e);
+        spec_drop(&spec);
+    }
+    msg_finish(&like);
+    return rc;
+}
+
+void front_offers(struct worker *w, struct ipc_request *request, const struct msg *m)
+{
+    struct err err = ERR_INIT;
+    if (ask_for_offers(w, request, m, &err) < 0) {
+        worker_answer_failed(w, request, m->seq, &err, NULL);
+    }
 }
 
 /* ---- the end ---- */

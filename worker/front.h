@@ -1,6 +1,7 @@
 /*
  * A server among others of one engine: what it has kept there for them (KEEP), and its rounds
- * (FRONT), for which a worker of its own is started.
+ * (FRONT), for which a worker of its own is started, and which also hears what others offer
+ * (OFFERS).
  *
  * Thread: the loop thread. Nothing blocks.
  */
@@ -16,6 +17,7 @@ struct worker;
 
 void front_keep(struct worker *w, struct ipc_request *request, const struct msg *m);
 void front_round(struct worker *w, struct ipc_request *request, const struct msg *m);
+void front_offers(struct worker *w, struct ipc_request *request, const struct msg *m);
 
 /* For CLOSE: says that the server has ended, and closes the worker then; false if it has not been
  * among others. */

@@ -28,6 +28,7 @@ static void on_oneshot_closed(void *arg)
     }
     *at = e->next;
     free(e->asker);
+    free(e->offers);
     free(e);
     leave_step(w);
 }

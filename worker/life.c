@@ -168,7 +168,7 @@ static void on_create_patience(uv_timer_t *timer)
 static void tell_agent_to_end(struct worker *w)
 {
     const struct msg m = {.type = MSG_SHUTDOWN};
-    if (w->backend->ops->ends_late) {
+    if (w->backend->ops->ends_late && !w->is_others) {
         agent_link_post(w->link, &m);
     }
 }
@@ -279,7 +279,7 @@ static void on_link_failed(void *arg, const struct err *err)
     if (err->code == ERR_DENIED) {
         /* a newer worker has taken over the sandbox */
         log_error("sandbox %s: %s", w->setup->sandbox, err->text);
-        life_leave(w, EXIT_CODE_PROTOCOL);
+        life_leave(w, EXIT_CODE_REPLACED);
         return;
     }
     if (w->attached && w->sm.state == WORKER_OPENING && err->code == ERR_TIMEOUT) {
@@ -480,6 +480,17 @@ static void on_progress(void *arg, const char *text, uint64_t done, uint64_t tot
     }
 }
 
+/* Its new server may not have reached the agent yet, or never will: the agent ends itself then,
+ * once nobody is there. */
+static void on_taken(void *arg)
+{
+    struct worker *w = arg;
+    if (w->sm.state == WORKER_OPEN) {
+        log_info("sandbox %s: it is another server's now", w->setup->sandbox);
+        life_leave(w, EXIT_CODE_REPLACED);
+    }
+}
+
 static int keep_spec(struct worker *w, const struct msg_open *m, struct err *err)
 {
     struct backend_spec *spec = &w->spec;
@@ -489,6 +500,8 @@ static int keep_spec(struct worker *w, const struct msg_open *m, struct err *err
     spec->agent_path = w->setup->agent_path;
     spec->progress = on_progress;
     spec->progress_arg = w;
+    spec->taken = on_taken;
+    spec->taken_arg = w;
     w->runners = alloc_listdup(m->runners);
     int rc = spec_take(spec, m, err);
     return rc < 0 || !spec->door ? rc : door_rules_take(&w->rules, m, err);

@@ -34,7 +34,8 @@ struct oneshot {
     struct worker *worker;
     struct backend *backend;
     struct asker *asker;
-    bool closing; /* its backend is, and may still call back before it is closed */
+    struct asker *offers; /* an OFFERS that waits, beside a FRONT; else NULL */
+    bool closing;         /* its backend is, and may still call back before it is closed */
 };
 
 struct worker {
@@ -77,6 +78,7 @@ struct worker {
         struct ipc_request *request; /* a KEEP that is being answered; else NULL */
         uint64_t seq;
     } keep;
+    bool is_others; /* the sandbox is another server's: nothing is said to its agent any more */
     struct oneshot *front; /* of the list below, if FRONT was asked */
     bool front_leaves;     /* it is saying that the server has ended */
 

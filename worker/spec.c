@@ -11,6 +11,7 @@
 #include "common/alloc.h"
 #include "common/backends.h"
 #include "common/cleanup.h"
+#include "common/str.h"
 #include "proto/place.h"
 
 static bool is_sandbox_id(struct view text)
@@ -113,6 +114,15 @@ int spec_take_place(struct backend_spec *spec, struct view backend, struct view_
     return place_decode(place, &spec->place, err);
 }
 
+static uint64_t hash_list(struct view_list list)
+{
+    uint64_t hash = list.count;
+    for (size_t i = 0; i < list.count; i++) {
+        hash = hash * UINT64_C(1099511628211) ^ hash_bytes(list.items[i].data, list.items[i].len);
+    }
+    return hash;
+}
+
 int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *err)
 {
     int rc = check_reach(m, err);
@@ -145,6 +155,8 @@ int spec_take(struct backend_spec *spec, const struct msg_open *m, struct err *e
     spec->env.count = m->env.count;
     spec->grace_ms = m->grace_ms > 0 ? m->grace_ms : TIME_GRACE_MS;
     spec->lifetime_s = m->lifetime_s;
+    spec->told = hash_list(m->runners);
+    spec->claim = m->claim;
     spec->strict = m->strict;
     spec->pull = m->pull;
     spec->network = m->network == NET_FULL;

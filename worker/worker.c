@@ -288,6 +288,7 @@ static const struct rule rules[] = {
     {MSG_PROGRESS, ANY, handle_progress}, {MSG_OPS, OPEN, handle_ops},
     {MSG_INPUT, OPEN, handle_input},      {MSG_LIMITS, OPEN, relimit},
     {MSG_KEEP, OPEN, front_keep},         {MSG_FRONT, NEW, front_round},
+    {MSG_OFFERS, NEW, front_offers},
 };
 
 /* ---- the link to the supervisor ------------------------------------------------------------- */

@@ -10,6 +10,10 @@
  * each time, and only the first of a row of failures is a warning: a pool that cannot be filled
  * costs nobody anything but time.
  *
+ * Of several servers of one engine each keeps its own number, so that what is usual needs nobody
+ * else. One that has none left takes one of another, if it knows of any: that server makes another
+ * one then, as after any other claim.
+ *
  * Entries count against the limits of the server only as long as nobody else wants the room: they
  * are never in a client's way, and closed first.
  */
@@ -21,18 +25,24 @@
 
 #include "common/alloc.h"
 #include "common/backends.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/room.h"
 #include "supervisor/base/config.h"
 #include "supervisor/base/image.h"
 #include "supervisor/base/pool_option.h"
+#include "supervisor/fleet/engine/engine.h"
+#include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/internal.h"
 #include "supervisor/fleet/preload.h"
+#include "supervisor/fleet/sandbox/fronts.h"
 #include "supervisor/metrics/metrics.h"
 
 #define PAUSE_MS     100  /* after a client got a sandbox, for its first code */
 #define RETRY_MS     1000 /* after the first failure; doubled after each */
 #define RETRY_MAX_MS 300000
+#define OFFERS_MAX   32
 
 struct pool {
     struct fleet *fleet;
@@ -43,6 +53,11 @@ struct pool {
     bool fixed;        /* limits of sandboxes turned out not to be changeable here */
     unsigned failures; /* in a row */
     uint64_t hits, misses;
+    struct {
+        char ids[OFFERS_MAX][FLEET_ID_SIZE]; /* of other servers, which may be gone by now */
+        size_t count;
+        uint64_t generation; /* of all of them */
+    } offers;
     struct deferred_task task;
     uv_timer_t rest; /* nothing is made before it fires */
     void (*closed)(void *arg);
@@ -95,10 +110,25 @@ static void fail_entry(struct pool *p, const char *what, const struct err *err)
     rest(p, delay_ms);
 }
 
+static void on_offers_told(void *arg, struct view_list sandboxes, uint64_t generation)
+{
+    struct pool *p = arg;
+    p->offers.count = 0;
+    p->offers.generation = generation;
+    for (size_t i = 0; i < sandboxes.count && p->offers.count < OFFERS_MAX; i++) {
+        CLEANUP_FREE char *id = alloc_viewdup(sandboxes.items[i]);
+        if (instance_is_sandbox_id(id) && strlen(id) < FLEET_ID_SIZE) {
+            snprintf(p->offers.ids[p->offers.count++], FLEET_ID_SIZE, "%s", id);
+        }
+    }
+    log_debug("pool: other servers offer %zu", p->offers.count);
+}
+
 static void on_entry_kept(void *arg)
 {
     struct pool_entry *e = arg;
     struct pool *p = e->pool;
+    fronts_hear_offers(p->fleet->fronts, &e->sandbox->spec, on_offers_told, p);
     if (p->failures > 0) {
         log_info("pool: filled again");
     }
@@ -222,9 +252,9 @@ void pool_begin(struct pool *p)
 
 /* ---- giving ---------------------------------------------------------------------------------- */
 
-static bool has_image(const struct pool *p, const struct sandbox *s, const struct fleet_spec *spec)
+static bool has_image(const struct pool *p, const char *backend, const struct fleet_spec *spec)
 {
-    const struct backend_row *row = backend_row_find(s->backend);
+    const struct backend_row *row = backend_row_find(backend);
     const char *image = spec->image != NULL ? spec->image : config_of(p)->image;
     return strcmp(image, p->option.image) == 0 &&
            (!spec->image_is_reference || row->images == BACKEND_IMAGES_REFERENCES);
@@ -258,8 +288,8 @@ static struct sandbox *find_entry(const struct pool *p, const struct fleet_spec 
     TAILQ_FOREACH(s, &p->fleet->sandboxes, node)
     {
         if (s->pooled.sm.state == POOLED_KEPT && entry_is_open(s) &&
-            !worker_link_is_ending(s->link) && has_surroundings(spec) && has_image(p, s, spec) &&
-            has_limits(p, s, spec)) {
+            !worker_link_is_ending(s->link) && has_surroundings(spec) &&
+            has_image(p, s->backend, spec) && has_limits(p, s, spec)) {
             return s;
         }
     }
@@ -272,6 +302,49 @@ static void count_miss(struct pool *p)
     metrics_count(METRIC_POOL_CLAIMS, METRIC_CLAIM_MISS);
 }
 
+/* Whether it is what the pool makes, to the last limit: what others offer is compared with that. */
+static bool is_usual(const struct pool *p, const struct fleet_spec *spec)
+{
+    const struct fleet_spec none = {.name = NULL};
+    struct msg_open want = {.attach = false}, usual = {.attach = false};
+    sandbox_take_limits(config_of(p), spec, &want);
+    sandbox_take_limits(config_of(p), &none, &usual);
+    return has_surroundings(spec) && has_image(p, engine_backend(p->setup.engine), spec) &&
+           want.memory_bytes == usual.memory_bytes && want.cpu_milli == usual.cpu_milli &&
+           want.pids == usual.pids && want.disk_bytes == usual.disk_bytes;
+}
+
+static bool pool_has(const struct pool *p, const char *id)
+{
+    const struct sandbox *s;
+    TAILQ_FOREACH(s, &p->fleet->sandboxes, node)
+    {
+        if (strcmp(s->id, id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One of another server. Each begins elsewhere in its list, so that not all want the same one. */
+static struct sandbox *take_offer(struct pool *p, const char *owner, const struct fleet_spec *spec,
+                                  fleet_info_fn opened, void *arg)
+{
+    while (p->offers.count > 0 && is_usual(p, spec)) {
+        char id[FLEET_ID_SIZE];
+        size_t at = clock_us() % p->offers.count;
+        memcpy(id, p->offers.ids[at], sizeof(id));
+        memmove(p->offers.ids[at], p->offers.ids[--p->offers.count], sizeof(id));
+        if (!pool_has(p, id)) {
+            struct sandbox *s =
+                sandbox_seek(&p->setup, id, p->offers.generation, owner, spec, opened, arg);
+            TAILQ_INSERT_TAIL(&p->fleet->sandboxes, s, node);
+            return s;
+        }
+    }
+    return NULL;
+}
+
 struct sandbox *pool_take(struct pool *p, const char *owner, const struct fleet_spec *spec,
                           fleet_info_fn opened, void *arg)
 {
@@ -281,7 +354,7 @@ struct sandbox *pool_take(struct pool *p, const char *owner, const struct fleet_
     struct sandbox *s = find_entry(p, spec);
     if (s == NULL) {
         count_miss(p);
-        return NULL;
+        return take_offer(p, owner, spec, opened, arg);
     }
     struct pool_entry *e = s->opening.arg;
     sandbox_claim(s, owner, spec, opened, arg);
@@ -292,7 +365,13 @@ struct sandbox *pool_take(struct pool *p, const char *owner, const struct fleet_
 
 void pool_taken(struct pool *p, const struct sandbox *s, int rc, const struct err *err)
 {
-    if (rc == 0) {
+    if (s->pooled.elsewhere) {
+        if (sandbox_claim_is_lost(s)) {
+            log_info("pool: what another server has made in advance is not to be had, another one "
+                     "is made: %s sandbox=%s",
+                     err->text, s->id);
+        }
+    } else if (rc == 0) {
         p->hits++;
         metrics_count(METRIC_POOL_CLAIMS, METRIC_CLAIM_HIT);
     } else if (sandbox_claim_is_lost(s)) {

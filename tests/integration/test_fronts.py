@@ -2,9 +2,11 @@
 state and its calls; one that was only cut off lets go. On the stand-in of test_kubernetes.py, or the cluster that CLOISTER_KUBE names.
 """
 
+import contextlib
 import os
 import re
 import secrets
+import shutil
 import signal
 
 os.environ["CLOISTER_BACKEND"] = "kubernetes"  # before anything looks for the backend under test
@@ -24,6 +26,7 @@ LEASE_S = 4
 TAKEN = "another server of the cluster has taken it over"
 LEASES = r"^/apis/coordination.k8s.io/v1/namespaces/[^/]+/leases"
 POD = r"^/api/v1/namespaces/[^/]+/pods/[^/?]+$"
+PROGRAMS = ("supervisor/cloister", "worker/cloister-worker", "worker/agent/cloister-agent", "worker/agent/cloister-agent-start")
 
 
 def front(*options, lease=LEASE_S, **how):
@@ -357,17 +360,162 @@ def spare_not_given():
     finish(first, second)
 
 
-@suite.case("a pod that was removed while it was being given to somebody: the creation says so", when=FAKED)
+@suite.case("a pod that was removed while it was being given to somebody: he gets another one", when=FAKED)
 def spare_given_late():
     first = front("--pool", "1", "--grace-seconds", str(AWAY_S))
     first.call("close_sandbox", sandbox_id=first.call("create_sandbox")["sandbox_id"])
     poll("one is made in advance", spares)
     spare = spares()[0]["metadata"]["name"]
     cluster.fault("PATCH", POD, "status", code=404, reason="NotFound", message=f'pods "{spare}" not found')
-    contains(first.call_failing("create_sandbox")["error"]["message"], "its pod was deleted")
-    equal(cluster.hits(), [1])
+    box = first.call("create_sandbox")["sandbox_id"]
+    assert box not in spare, "what was removed was given"
+    equal((cluster.hits(), first.run("6 * 7", sandbox_id=box)["result"]), ([1], "42"))
     cluster.calm()
     finish(first)
+
+
+# ---- pods of the pool of another server ----
+
+
+def uid_of(sandbox):
+    return cluster.id_of(cluster.box_of(sandbox))
+
+
+def offered_by(server):
+    """Ids of what it has made in advance and others may claim."""
+    found = [pod["metadata"]["labels"] for pod in spares()]
+    return [labels["cloister.sandbox"] for labels in found if labels.get("cloister.front") == name_of(server) and "cloister.spare" in labels]
+
+
+def told(server, what):
+    return any(what in line for line in server.log)
+
+
+POOL = ("--pool", "1", "--grace-seconds", str(AWAY_S))
+OFFERED = "pool: other servers offer"
+
+
+@contextlib.contextmanager
+def one_empty(giver=POOL, **how):
+    """Two servers: the pool of the first has a pod, that of the second is empty, and cannot be filled before the end."""
+    first, second = front(*giver, **how), front(*POOL, "--log-level", "debug")
+    for server in (first, second):
+        server.call("close_sandbox", sandbox_id=server.call("create_sandbox")["sandbox_id"])
+        poll("one is made in advance", lambda: len(offered_by(server)) == 1, found=server.log_tail)  # pylint: disable=cell-var-from-loop
+    poll("the second has asked what there is", lambda: told(second, OFFERED), found=second.log_tail)
+    cluster.order(pods={"do": "late"})
+    second.call("create_sandbox")
+    poll("its next one is being made", lambda: len([pod for pod in cluster.boxes() if pod["metadata"]["labels"].get("cloister.front") == name_of(second)]) == 2)
+    try:
+        yield first, second, offered_by(first)[0]
+    finally:
+        cluster.calm()
+        cluster.order(go=True)
+
+
+@suite.case("a server whose pool is empty takes a pod of another one's pool, which makes another", when=FAKED)
+def shared():
+    with one_empty() as (first, second, spare):
+        poll("the second knows of it", lambda: told(second, f"{OFFERED} 1"), found=second.log_tail)
+        uid = uid_of(spare)
+        box = second.call("create_sandbox", name="box")["sandbox_id"]
+        equal((box, uid_of(box), owner_of(box)), (spare, uid, name_of(second)))
+        equal("cloister.spare" in cluster.box_of(box)["metadata"]["labels"], False, "it is still on offer")
+        second.run("x = 42", sandbox_id=box)
+        poll("the first makes another one", lambda: [each for each in offered_by(first) if each != box], found=first.log_tail)
+        other = first.call("create_sandbox")["sandbox_id"]
+        assert other != box, "a pod at two servers"
+        equal(boxes(first).keys() & boxes(second).keys(), set())
+    killed(first)
+    poll("the second has what the first had", lambda: has(second, other), found=second.log_tail)
+    equal((second.run("x", sandbox_id=box)["result"], uid_of(box)), ("42", uid))
+    finish(second)
+
+
+@suite.case("a node has changed the pod, or somebody was quicker: it is looked at again, or another one is made", when=FAKED)
+def shared_conflict():
+    for times, is_had in ((1, True), (20, False)):
+        with one_empty() as (first, second, spare):
+            poll("the second knows of it", lambda: told(second, f"{OFFERED} 1"), found=second.log_tail)  # pylint: disable=cell-var-from-loop
+            cluster.fault("PATCH", rf"/pods/cloister-{spare}$", "status", code=409, reason="Conflict", times=times)
+            box = second.call("create_sandbox")["sandbox_id"]
+            equal((box == spare, second.run("6 * 7", sandbox_id=box)["result"]), (is_had, "42"))
+            equal(owner_of(spare), name_of(second if is_had else first))
+            assert cluster.hits()[0] > 0
+        finish(first, second)
+
+
+@suite.case("a pod that another server has claimed in this moment is given to nobody else", when=FAKED)
+def shared_race():
+    with one_empty() as (first, second, spare):
+        poll("the second knows of it", lambda: told(second, f"{OFFERED} 1"), found=second.log_tail)
+        cluster.fault("GET", rf"/pods/cloister-{spare}/exec", "hang")
+        workers = all_of(first)[1:]
+        for pid in workers:
+            mcp.send_signal(pid, signal.SIGSTOP)
+        late = second.start_call("create_sandbox")
+        poll("the second has claimed it", lambda: owner_of(spare) == name_of(second) and cluster.hits() == [1])
+        early = first.start_call("create_sandbox")
+        for pid in workers:
+            mcp.send_signal(pid, signal.SIGCONT)
+        mine = early.structured()["sandbox_id"]
+        assert mine != spare, "a pod at two servers"
+        equal(first.run("6 * 7", sandbox_id=mine)["result"], "42")
+        box = late.structured()["sandbox_id"]
+        assert box != spare, "it was claimed, but nobody had reached its agent"
+        poll("what could not be reached is removed", lambda: cluster.box_of(spare) is None, found=second.log_tail)
+        equal(second.run("6 * 7", sandbox_id=box)["result"], "42")
+        equal(boxes(first).keys() & boxes(second).keys(), set())
+    finish(first, second)
+
+
+@suite.case("a server that dies while it claims a pod: another one removes it", when=FAKED)
+def shared_and_gone():
+    with one_empty() as (first, second, spare):
+        poll("the second knows of it", lambda: told(second, f"{OFFERED} 1"), found=second.log_tail)
+        cluster.fault("GET", rf"/pods/cloister-{spare}/exec", "hang")
+        second.start_call("create_sandbox")
+        poll("the second has claimed it", lambda: owner_of(spare) == name_of(second) and cluster.hits() == [1])
+        killed(second)
+        poll("it is gone", lambda: cluster.box_of(spare) is None, found=first.log_tail)
+    finish(first)
+
+
+@suite.case("the node changes a pod of the pool while it is being given: it is given all the same", when=FAKED)
+def own_conflict():
+    first = front(*POOL)
+    first.call("close_sandbox", sandbox_id=first.call("create_sandbox")["sandbox_id"])
+    poll("one is made in advance", lambda: len(offered_by(first)) == 1, found=first.log_tail)
+    spare = offered_by(first)[0]
+    cluster.fault("PATCH", rf"/pods/cloister-{spare}$", "status", code=409, reason="Conflict")
+    box = first.call("create_sandbox")["sandbox_id"]
+    equal((box, cluster.hits(), first.run("6 * 7", sandbox_id=box)["result"]), (spare, [1], "42"))
+    equal("cloister.spare" in cluster.box_of(box)["metadata"]["labels"], False, "it is still on offer")
+    cluster.calm()
+    finish(first)
+
+
+def another_build():
+    """The programs in a directory of their own, with an agent that differs in a byte."""
+    tree = os.path.join(mcp.temporary_directory(), "build")
+    for each in PROGRAMS:
+        path = os.path.join(tree, each)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        shutil.copy(os.path.join(os.path.dirname(os.environ["CLOISTER"]), "..", each), path)
+    with open(os.path.join(tree, "worker", "agent", "cloister-agent"), "ab") as agent:
+        agent.write(b"\0")
+    return os.path.join(tree, "supervisor", "cloister")
+
+
+@suite.case("a pod with another agent or other limits is not taken", when=FAKED)
+def shared_unlike():
+    for giver, how in (((*POOL, "--pids", "100"), {}), (POOL, {"program": another_build()})):
+        with one_empty(giver, **how) as (first, second, spare):
+            box = second.call("create_sandbox")["sandbox_id"]
+            assert box != spare, "it was taken"
+            equal(owner_of(spare), name_of(first))
+            assert not told(second, f"{OFFERED} 1"), second.log_tail()
+        finish(first, second)
 
 
 @suite.case("somebody was quicker, or the answer is lost: the next round takes it", when=FAKED)

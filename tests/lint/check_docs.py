@@ -30,7 +30,7 @@ def numbers():
     found = re.findall(r"^\s*MSG\((\w+),\s*(\d+)", read("proto/messages.def"), re.MULTILINE)
     values = [int(number) for _, number in found]
     report([f"number {v} is used twice" for v in set(values) if values.count(v) > 1])
-    replies = {"FAILED", "HELLO_OK", "OPENED", "PROBED", "OUTPUT", "OK", "PONG", "STATUS_OK", "PROGRESS_OK", "OPS_OK", "INPUT_OK", "FRONT_OK"}
+    replies = {"FAILED", "HELLO_OK", "OPENED", "PROBED", "OUTPUT", "OK", "PONG", "STATUS_OK", "PROGRESS_OK", "OPS_OK", "INPUT_OK", "FRONT_OK", "OFFERS_OK"}
     report(
         [
             f"{name} is number {number}"

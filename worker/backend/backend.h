@@ -89,9 +89,11 @@ struct backend_spec {
     struct view_list env;  /* "K=V" for the agent's children */
     uint64_t grace_ms;     /* the agent ends the sandbox after this long without a link */
     uint64_t lifetime_s;   /* after which it may be ended, as a second net; 0 = never */
-    bool strict;           /* fail instead of leaving a limit unapplied */
-    bool pull;             /* fetch an image that the engine does not have */
-    bool network;          /* network access to what this host reaches, except its loopback */
+    uint64_t told;         /* a hash of what the agent is told and no backend sees */
+    bool claim;   /* attach: another server has made it for nobody, and it is to become ours */
+    bool strict;  /* fail instead of leaving a limit unapplied */
+    bool pull;    /* fetch an image that the engine does not have */
+    bool network; /* network access to what this host reaches, except its loopback */
     bool door; /* no interface, but the agent passes what is said to BACKEND_DOOR_PORT to its worker
                 */
     /* The sandbox whose package directory is mounted at BACKEND_PACKAGES; "" = none. If it is `id`,
@@ -113,6 +115,11 @@ struct backend_spec {
      * line for people; done and total are bytes, total 0 if unknown. */
     void (*progress)(void *arg, const char *text, uint64_t done, uint64_t total);
     void *progress_arg; /* both must stay valid until create is done */
+
+    /* Called if the sandbox is seen to be another server's by now; may be NULL. Both must stay
+     * valid until the object is closed. */
+    void (*taken)(void *arg);
+    void *taken_arg;
 };
 
 /* The workspace of a sandbox as seen from inside. */
@@ -201,6 +208,10 @@ typedef void (*backend_stream_fn)(void *arg, int rc, int fd, const struct err *e
 /* `more`: others wait, for which the next round need not. */
 typedef void (*backend_front_fn)(void *arg, int rc, const struct backend_taken *taken, size_t count,
                                  bool more, const struct err *err);
+/* `generation` as in backend_taken, of each of them. */
+typedef void (*backend_offers_fn)(void *arg, int rc, const char *const *sandboxes, size_t count,
+                                  uint64_t generation, const struct err *err);
+#define BACKEND_OFFERS_MAX 32
 typedef void (*backend_usage_fn)(void *arg, int rc, const struct backend_usage *usage,
                                  const struct err *err);
 
@@ -224,7 +235,8 @@ struct backend_ops {
                    void *arg);
 
     /* Finds the sandbox that an earlier backend object with the same spec created, e.g. after a
-     * crash of the worker. -ERR_GONE if it is not running any more. Changes nothing. */
+     * crash of the worker. -ERR_GONE if it is not running any more. Changes nothing, but with
+     * spec->claim whose it is: -ERR_BUSY if it is not on offer, or somebody was quicker. */
     void (*attach)(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
                    void *arg);
 
@@ -245,8 +257,9 @@ struct backend_ops {
                   void *arg);
 
     /* Keeps these bytes (copied) beside the sandbox, for other servers of its engine; none: nobody
-     * knows of it, and they may remove it when this server is gone. -ERR_GONE if it has ended or is
-     * theirs. NULL if it cannot. */
+     * knows of it, so they may claim it, and remove it when this server is gone. -ERR_GONE if it
+     * has ended or is theirs. After any other error it is not known whether they may still claim
+     * it. NULL if it cannot. */
     void (*keep)(struct backend *b, struct view record, backend_done_fn done, void *arg);
 
     /* One round of a server among others of its engine, called again and again on an object for
@@ -255,6 +268,12 @@ struct backend_ops {
      * order. Of two servers only one ever gets a sandbox. NULL with `keep`. */
     void (*front)(struct backend *b, const struct backend_spec *spec, uint64_t lease_ms,
                   uint64_t wait_ms, backend_front_fn done, void *arg);
+
+    /* The sandboxes like `spec` that other servers have made for nobody, from an object that has
+     * done a round. Answers at once if they are others than it said last, else after wait_ms; so
+     * that `spec` must be the same each time. May be NULL. */
+    void (*offers)(struct backend *b, const struct backend_spec *spec, uint64_t wait_ms,
+                   backend_offers_fn done, void *arg);
 
     /* Says that this server has ended: others take over at once what it has left. The last request
      * to such an object; a round that waits is answered before. NULL with `front`. */

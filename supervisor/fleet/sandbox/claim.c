@@ -21,6 +21,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "supervisor/base/config.h"
+#include "supervisor/fleet/host/instance.h"
 #include "supervisor/fleet/sandbox/sandbox.h"
 
 #define CLAIM_MS 2000 /* 1 ms is usual; making another one takes less than this */
@@ -79,14 +80,25 @@ bool sandbox_claim_is_lost(const struct sandbox *s)
 
 void sandbox_claim_lose(struct sandbox *s)
 {
-    if (s->pooled.sm.state == POOLED_CLAIMED) {
+    if (s->pooled.sm.state == POOLED_CLAIMED || sandbox_is_sought(s)) {
         sm_move(&s->pooled.sm, POOLED_LOST);
         s->evicted = true; /* its owner's limits count the next one */
     }
 }
 
-static void on_claim_answered(void *arg, int rc, const struct msg *reply, const struct err *err,
-                              const char *hint)
+static void give_claimed(struct sandbox *s)
+{
+    sm_move(&s->pooled.sm, POOLED_GIVEN);
+    log_info("sandbox claimed%s: memory_mb=%" PRIu64 " cpu_milli=%" PRIu64 " after_us=%" PRIu64
+             " sandbox=%s",
+             s->pooled.elsewhere ? " of another server" : "", s->spec.memory_bytes >> 20,
+             s->spec.cpu_milli, clock_us() - s->pooled.claimed_us, s->id);
+    sandbox_created(s, "claimed");
+}
+
+/* Only a record that is there takes it from the others: without the answer they may claim it. */
+static void on_claim_published(void *arg, int rc, const struct msg *reply, const struct err *err,
+                               const char *hint)
 {
     struct sandbox *s = arg;
     (void)reply;
@@ -95,22 +107,45 @@ static void on_claim_answered(void *arg, int rc, const struct msg *reply, const 
     }
     if (rc < 0) {
         sandbox_create_failed(s, err, hint);
-        return;
+    } else {
+        give_claimed(s);
     }
-    sm_move(&s->pooled.sm, POOLED_GIVEN);
-    log_info("sandbox claimed: memory_mb=%" PRIu64 " cpu_milli=%" PRIu64 " after_us=%" PRIu64
-             " sandbox=%s",
-             s->spec.memory_bytes >> 20, s->spec.cpu_milli, clock_us() - s->pooled.claimed_us,
-             s->id);
-    sandbox_created(s, "claimed");
+}
+
+static void on_claim_answered(void *arg, int rc, const struct msg *reply, const struct err *err,
+                              const char *hint)
+{
+    struct sandbox *s = arg;
+    struct err unsent = ERR_INIT;
+    (void)reply;
+    if (sandbox_is_leaving(s) || (rc < 0 && err == NULL)) {
+        return; /* closed meanwhile, or the worker died: on_worker_dead() follows */
+    }
+    if (rc < 0) {
+        sandbox_create_failed(s, err, hint);
+    } else if (s->host->config->front_lease_s == 0 || s->host->instance->own) {
+        give_claimed(s);
+    } else if (sandbox_publish(s, on_claim_published, &unsent) < 0) {
+        sandbox_create_failed(s, &unsent, "");
+    }
+}
+
+/* The question whether it is any good; it is given when that is answered. */
+static void ask_claimed(struct sandbox *s)
+{
+    struct msg m = {.type = MSG_LIMITS};
+    struct err err = ERR_INIT;
+    m.limits.memory_bytes = s->spec.memory_bytes;
+    m.limits.cpu_milli = s->spec.cpu_milli;
+    if (worker_link_ask(s->link, &m, CLAIM_MS, on_claim_answered, s, &err) < 0) {
+        worker_link_kill(s->link, "%s", err.text);
+    }
 }
 
 /* The record is written when it is given, as after any creation. */
 void sandbox_claim(struct sandbox *s, const char *owner, const struct fleet_spec *spec,
                    fleet_info_fn opened, void *arg)
 {
-    struct msg m = {.type = MSG_LIMITS};
-    struct err err = ERR_INIT;
     sm_move(&s->pooled.sm, POOLED_CLAIMED);
     s->pooled.claimed_us = clock_us();
     free(s->owner);
@@ -122,9 +157,24 @@ void sandbox_claim(struct sandbox *s, const char *owner, const struct fleet_spec
     s->opening.arg = arg;
     sandbox_start_clock(s);
     sandbox_changed(s, SANDBOX_CHANGE_STATE);
-    m.limits.memory_bytes = s->spec.memory_bytes;
-    m.limits.cpu_milli = s->spec.cpu_milli;
-    if (worker_link_ask(s->link, &m, CLAIM_MS, on_claim_answered, s, &err) < 0) {
-        worker_link_kill(s->link, "%s", err.text);
-    }
+    ask_claimed(s);
+}
+
+struct sandbox *sandbox_seek(const struct sandbox_setup *setup, const char *id, uint64_t generation,
+                             const char *owner, const struct fleet_spec *spec, fleet_info_fn opened,
+                             void *arg)
+{
+    struct sandbox *s = sandbox_begin(setup, id, owner, spec, opened, arg);
+    s->generation = generation;
+    s->spec.lifetime_s = 0; /* as it was made, see sandbox_hold_back() */
+    s->pooled.elsewhere = true;
+    s->pooled.claimed_us = clock_us();
+    sm_move(&s->pooled.sm, POOLED_SOUGHT);
+    return s;
+}
+
+void sandbox_claim_found(struct sandbox *s)
+{
+    sm_move(&s->pooled.sm, POOLED_CLAIMED);
+    ask_claimed(s);
 }

@@ -38,6 +38,7 @@
 
 #define ROUNDS_OF_LEASE  3
 #define ROUND_MS         60000 /* for one with many requests to an engine that is slow */
+#define OFFERS_MS        60000 /* after which an answer comes though nothing has changed */
 #define LEAVE_MS         2500  /* to say that we have ended */
 #define EXIT_MS          1000
 #define AGAIN_MS         1000 /* after a worker has died, a round has failed, or left more to do */
@@ -55,10 +56,18 @@ struct fronts {
     bool failed;  /* the last round did, which was logged */
     bool stopped; /* nothing is taken over any more */
     bool ending;
+    struct {
+        struct buf open; /* what they have to be like, encoded; empty: nobody asks */
+        fronts_offers_fn told;
+        void *arg;
+        bool asked;   /* an answer is waited for */
+        bool refused; /* there is none to be had here */
+    } offers;
 };
 
 static void start_rounds(struct fronts *f);
 static void ask_round(struct fronts *f, uint64_t wait_ms);
+static void ask_offers(struct fronts *f, uint64_t wait_ms);
 
 static void on_round_time(uv_timer_t *timer)
 {
@@ -140,6 +149,7 @@ static void on_front_answer(void *arg, int rc, const struct msg *reply, const st
     f->failed = rc < 0;
     if (rc == 0) {
         take_sandboxes(f, reply->front_ok.taken);
+        ask_offers(f, 0);
         ask_round(f, reply->front_ok.more ? brief_ms : pause_ms);
     } else {
         round_later(f, brief_ms);
@@ -159,6 +169,60 @@ static void ask_round(struct fronts *f, uint64_t wait_ms)
     }
 }
 
+/* ---- what others offer ---- */
+
+static void on_offers_answer(void *arg, int rc, const struct msg *reply, const struct err *err,
+                             const char *hint)
+{
+    struct fronts *f = arg;
+    (void)hint;
+    f->offers.asked = false;
+    if (f->stopped || (rc < 0 && err == NULL)) {
+        return;
+    }
+    if (rc == 0) {
+        f->offers.told(f->offers.arg, reply->offers_ok.sandboxes, reply->offers_ok.generation);
+        ask_offers(f, OFFERS_MS);
+    } else { /* else the next round asks again */
+        f->offers.refused = rc == -ERR_CONFIG;
+        log_debug("what other servers have made in advance is not known: %s", err->text);
+    }
+}
+
+/* Of a worker that has done a round. */
+static void ask_offers(struct fronts *f, uint64_t wait_ms)
+{
+    struct msg m = {.type = MSG_OFFERS};
+    struct err err = ERR_INIT;
+    struct view open = view_bytes(f->offers.open.data, f->offers.open.len);
+    if (open.len == 0 || f->offers.asked || f->offers.refused || f->stopped) {
+        return;
+    }
+    m.offers.open = (struct view_list){&open, 1};
+    m.offers.wait_ms = wait_ms;
+    if (worker_link_ask(f->link, &m, wait_ms + ROUND_MS, on_offers_answer, f, &err) == 0) {
+        f->offers.asked = true;
+    }
+}
+
+void fronts_hear_offers(struct fronts *f, const struct msg_open *like, fronts_offers_fn told,
+                        void *arg)
+{
+    struct msg m = {.type = MSG_OPEN, .open = *like};
+    struct err err = ERR_INIT;
+    if (f == NULL || f->offers.told != NULL) {
+        return;
+    }
+    f->offers.told = told;
+    f->offers.arg = arg;
+    if (msg_encode(&f->offers.open, &m, &err) < 0) {
+        log_warn("nothing that other servers have made in advance is used: %s", err.text);
+        f->offers.open.len = 0;
+    } else if (f->link != NULL && worker_link_is_ready(f->link)) {
+        ask_offers(f, 0); /* if it has done no round yet, that asks again */
+    }
+}
+
 static void on_front_ready(void *arg)
 {
     struct fronts *f = arg;
@@ -172,6 +236,7 @@ static void on_front_timer_closed(uv_handle_t *handle)
     struct fronts *f = handle->data;
     struct fleet_host *host = f->setup.host;
     alloc_listfree(&f->place);
+    buf_finish(&f->offers.open);
     free(f->dir);
     free(f);
     fleet_host_release(host);
@@ -187,6 +252,7 @@ static void on_front_dead(void *arg, const struct worker_death *death)
 {
     struct fronts *f = arg;
     worker_link_destroy(STEAL_PTR(f->link));
+    f->offers.asked = false;
     if (f->ending) {
         remove_fronts(f);
         return;
@@ -257,6 +323,7 @@ struct fronts *fronts_begin(const struct fronts_setup *setup)
         return NULL;
     }
     f->setup = *setup;
+    buf_init(&f->offers.open, LIMIT_ITEM);
     f->place = place_configured(setup->backend, host->config->engine);
     f->dir = alloc_printf("%s/%s", host->instance->sandboxes, f->worker);
     uv_timer_init(host->loop, &f->timer);

@@ -7,11 +7,15 @@
 #define CLOISTER_SUPERVISOR_FLEET_SANDBOX_FRONTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "common/view.h"
 
 struct adopt;
 struct fleet_host;
 struct fronts;
 struct instance;
+struct msg_open;
 
 struct fronts_setup {
     struct fleet_host *host;
@@ -29,6 +33,13 @@ struct fronts *fronts_begin(const struct fronts_setup *setup);
 /* This server is alone: its new sandboxes belong to whoever knows them. Not being able to say so is
  * logged. */
 void fronts_leave(const struct instance *instance);
+
+/* From now on `told` is called with the sandboxes that other servers have made for nobody and that
+ * may be claimed (sandbox_seek()), whenever they are others: of those that are like this one, of
+ * which only the first call counts. The list is borrowed. NULL is fine. */
+typedef void (*fronts_offers_fn)(void *arg, struct view_list sandboxes, uint64_t generation);
+void fronts_hear_offers(struct fronts *f, const struct msg_open *like, fronts_offers_fn told,
+                        void *arg);
 
 /* From now on nothing is taken over. NULL is fine. */
 void fronts_stop(struct fronts *f);

@@ -35,6 +35,7 @@
 
 #define ENDED_ALONE    "the sandbox ended while no server was there"
 #define CALLS_CHECK_MS 1000
+#define SEEK_MS        5000 /* to claim one of another server; making one takes hardly longer */
 #define HINT_HOST      "the host may be out of processes, descriptors, memory or disk space; see the log"
 
 /* The host has no room for the sandbox, which the client sees as an engine that is not usable. */
@@ -230,7 +231,8 @@ void sandbox_created(struct sandbox *s, const char *cause)
         sandbox_answer_opened(s, NULL, "");
         return;
     }
-    if (s->host->config->front_lease_s > 0 && !sandbox_is_installer(s)) {
+    bool is_published = s->pooled.sm.state == POOLED_GIVEN; /* by its claim */
+    if (s->host->config->front_lease_s > 0 && !sandbox_is_installer(s) && !is_published) {
         if (sandbox_publish(s, on_published, &err) == 0) {
             return;
         }
@@ -248,7 +250,9 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
         return; /* the worker died: on_worker_dead() follows */
     }
     if (rc < 0 && creating) {
-        if (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID || rc == -ERR_GONE) {
+        bool doubtful = !sandbox_is_sought(s);
+        if (doubtful &&
+            (rc == -ERR_ENGINE || rc == -ERR_TIMEOUT || rc == -ERR_INVALID || rc == -ERR_GONE)) {
             engine_doubt(s->engine);
         }
         /* It exits by itself, and nng (1.5) loses a message that is sent while its link ends. */
@@ -268,7 +272,9 @@ static void on_open_answered(void *arg, int rc, const struct msg *reply, const s
         sandbox_take_opened(s, &reply->opened);
         worker_policy_reached(&s->policy);
         sandbox_note_late(s, reply->opened.looked);
-        if (sandbox_is_mute(s) && creating) {
+        if (sandbox_is_sought(s)) {
+            sandbox_claim_found(s);
+        } else if (sandbox_is_mute(s) && creating) {
             sandbox_make_again(s, reply->opened.looked);
         } else if (creating && !sandbox_keep(s)) {
             sandbox_created(s, "created");
@@ -295,12 +301,15 @@ static void open_if_prepared(struct sandbox *s)
     }
     struct msg m = {.type = MSG_OPEN};
     m.open = s->spec;
-    m.open.attach = sandbox_state(s) == SANDBOX_RECOVERING;
+    m.open.claim = sandbox_is_sought(s);
+    m.open.attach = sandbox_state(s) == SANDBOX_RECOVERING || m.open.claim;
     struct err err = ERR_INIT;
     sm_move(&s->attempt, ATTEMPT_ASKED);
     sandbox_made_begin(s);
     /* A creation may take long while it makes progress, which is watched; adopting is quick. */
-    uint64_t timeout_ms = m.open.attach ? TIME_OPEN_MS : TIME_OPEN_MAX_MS + SANDBOX_MARGIN_MS;
+    uint64_t timeout_ms = m.open.claim    ? SEEK_MS
+                          : m.open.attach ? TIME_OPEN_MS
+                                          : TIME_OPEN_MAX_MS + SANDBOX_MARGIN_MS;
     int rc = worker_link_ask(s->link, &m, timeout_ms, on_open_answered, s, &err);
     /* the client's arguments do not fit into the message */
     if (rc == -ERR_TOO_BIG || rc == -ERR_PROTOCOL) {
@@ -412,6 +421,10 @@ static void on_worker_dead(void *arg, const struct worker_death *death)
                    death->exit_code == EXIT_CODE_NO_MEMORY ||
                    (!death->said_hello && death->exit_code == EXIT_CODE_SETUP);
     CLEANUP_FREE char *reason = alloc_strdup(death->reason);
+    if (death->exit_code == EXIT_CODE_REPLACED && sandbox_is_entry(s)) {
+        log_info("another server has claimed what was made in advance sandbox=%s", s->id);
+        s->evicted = true; /* the pool goes on as if it had been given here */
+    }
     worker_link_destroy(link);
     if (sandbox_is_leaving(s)) {
         sandbox_cleanup_worker_dead(s);
@@ -643,6 +656,13 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
         return rc;
     }
     id[0] = spec->installs_for != NULL ? INSTANCE_INSTALLER_MARK : id[0];
+    *ret = sandbox_begin(setup, id, owner, spec, opened, arg);
+    return 0;
+}
+
+struct sandbox *sandbox_begin(const struct sandbox_setup *setup, const char *id, const char *owner,
+                              const struct fleet_spec *spec, fleet_info_fn opened, void *arg)
+{
     struct sandbox *s = sandbox_new(setup, id, owner, "", SANDBOX_CREATING);
     sandbox_take_spec(s, spec);
     sandbox_take_choices(s, spec);
@@ -654,8 +674,7 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
              " sandbox=%s",
              s->spec.memory_bytes >> 20, s->spec.cpu_milli, s->spec.pids, s->id);
     engine_want(s->engine, &s->opening.engine_wait, on_engine, s);
-    *ret = s;
-    return 0;
+    return s;
 }
 
 /* ---- acknowledgements ---- */

@@ -143,6 +143,7 @@ struct sandbox {
         void (*kept)(void *arg); /* called when it is, with the arg of the opening */
         uint64_t claimed_us;     /* for the log */
         struct sandbox_preload preload;
+        bool elsewhere;          /* another server had made it */
     } pooled;
 
     /* ---- its worker ---- */
@@ -211,6 +212,10 @@ int sandbox_create(const struct sandbox_setup *setup, const char *owner,
 
 /* It exists, and belongs to whoever asked for it: state READY, and the creation is answered. */
 void sandbox_created(struct sandbox *s, const char *cause);
+
+/* The same with an id that is there already, and whose workers have higher generations. */
+struct sandbox *sandbox_begin(const struct sandbox_setup *setup, const char *id, const char *owner,
+                              const struct fleet_spec *spec, fleet_info_fn opened, void *arg);
 
 /* Makes the object in its first state, with nothing behind it; copies the texts. */
 struct sandbox *sandbox_new(const struct sandbox_setup *setup, const char *id, const char *owner,
@@ -348,6 +353,20 @@ static inline bool sandbox_is_entry(const struct sandbox *s)
  * earlier arg of the opening is out of use. */
 void sandbox_claim(struct sandbox *s, const char *owner, const struct fleet_spec *spec,
                    fleet_info_fn opened, void *arg);
+
+/* Begins to create one by claiming that of another server with this id, which was made for nobody
+ * and has had workers up to this generation. `opened` reports the result. */
+struct sandbox *sandbox_seek(const struct sandbox_setup *setup, const char *id, uint64_t generation,
+                             const char *owner, const struct fleet_spec *spec, fleet_info_fn opened,
+                             void *arg);
+
+static inline bool sandbox_is_sought(const struct sandbox *s)
+{
+    return s->pooled.sm.state == POOLED_SOUGHT;
+}
+
+/* Its worker has reached it: it is ours, if it is any good. */
+void sandbox_claim_found(struct sandbox *s);
 
 /* Whether `opened` failed because what was kept is no good, so that another may be made. */
 bool sandbox_claim_is_lost(const struct sandbox *s);

@@ -101,9 +101,10 @@ const struct sm_state sandbox_adoptions[ADOPTION_COUNT] = {
 };
 
 const struct sm_state sandbox_pooleds[POOLED_COUNT] = {
-    [POOLED_NO] = {"no", SM_BIT(POOLED_FILLING)},
+    [POOLED_NO] = {"no", SM_BIT(POOLED_FILLING) | SM_BIT(POOLED_SOUGHT)},
     [POOLED_FILLING] = {"filling", SM_BIT(POOLED_KEPT)},
     [POOLED_KEPT] = {"kept", SM_BIT(POOLED_CLAIMED)},
+    [POOLED_SOUGHT] = {"sought", SM_BIT(POOLED_CLAIMED) | SM_BIT(POOLED_LOST)},
     [POOLED_CLAIMED] = {"claimed", SM_BIT(POOLED_GIVEN) | SM_BIT(POOLED_LOST)},
     [POOLED_GIVEN] = {"given", 0},
     [POOLED_LOST] = {"lost", 0},
@@ -291,7 +292,7 @@ static bool has_no_owner(const void *owner)
 static const struct sm_invariant pooled_invariants[] = {
     {"what is nobody's has run nothing", NOBODYS, has_no_owner},
     {"what is nobody's, or not yet anybody's, is still being created",
-     NOBODYS | SM_BIT(POOLED_CLAIMED) | SM_BIT(POOLED_GIVEN), is_creating},
+     NOBODYS | SM_BIT(POOLED_SOUGHT) | SM_BIT(POOLED_CLAIMED) | SM_BIT(POOLED_GIVEN), is_creating},
     {"what is kept has a worker that has reached it",
      SM_BIT(POOLED_KEPT) | SM_BIT(POOLED_CLAIMED) | SM_BIT(POOLED_GIVEN), worker_has_reached_it},
 };

@@ -74,6 +74,7 @@ enum sandbox_pooled {
     POOLED_NO,      /* it was made for its owner */
     POOLED_FILLING, /* it is being made, and has no owner */
     POOLED_KEPT,    /* it is made, and has none: whoever comes may claim it */
+    POOLED_SOUGHT,  /* another server made it for nobody, and it is being claimed there */
     POOLED_CLAIMED, /* it has an owner, and is being asked whether it is good */
     POOLED_GIVEN,   /* it is: a sandbox like any other */
     POOLED_LOST,    /* it is not, and another is made for its owner */

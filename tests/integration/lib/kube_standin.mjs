@@ -45,7 +45,8 @@ let faults = [];
 let podFaults = { times: 0 };
 let version = 1;
 let forgotten = 0; // of what has happened until this version nothing is known any more
-const history = []; // of pods: {version, type, place, object: text}
+const history = []; // of what is watched: {version, type, place, labels, before, object: text}
+const lastLabels = new Map(); // by kind/namespace/name, as the last event had them
 const watches = new Set(); // {place, response, tell()}
 
 const at = (kind, namespace, name) => `${kind}/${namespace}/${name}`;
@@ -56,7 +57,10 @@ function touched(object, type = 'MODIFIED') {
     object.metadata.resourceVersion = String(version);
     const kind = WATCHED[object.kind];
     if (kind) {
-        const event = { version, type, place: at(kind, object.metadata.namespace, object.metadata.name), text: JSON.stringify({ type, object }) };
+        const place = at(kind, object.metadata.namespace, object.metadata.name);
+        const labels = { ...object.metadata.labels };
+        const event = { version, type, place, labels, before: lastLabels.get(place), object: JSON.stringify(object) };
+        lastLabels.set(place, type === 'DELETED' ? undefined : labels);
         history.push(event);
         watches.forEach((watch) => watch.tell(event));
     }
@@ -273,12 +277,21 @@ function patch(kind, object, change) {
 
 const expired = () => new Failure(410, 'Expired', 'The resourceVersion for the provided watch is too old.');
 
+/** A line for a watch of those that a selector names: what leaves the selection is as good as deleted there. */
+function lineOf({ type, labels, before, object }, selector) {
+    const isIn = (some) => some && (!selector || matches({ metadata: { labels: some } }, selector));
+    const [is, was] = [isIn(labels), isIn(before)];
+    const told = !is || type === 'DELETED' ? was && 'DELETED' : was ? type : 'ADDED';
+    return told && `{"type": "${told}", "object": ${object}}`;
+}
+
 /** Sends what happens to one object, or to all of a kind, a line an event, from a version on ("0": from what there is), until the time is up. */
 function watch(kind, namespace, query, response) {
     const [, name] = /^metadata\.name=(.+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
     const concerns = (place) => (name ? place === at(kind, namespace, name) : place.startsWith(at(kind, namespace, '')));
     const from = Number(query.get('resourceVersion') ?? 0);
-    const say = (text) => response.write(`${text}\n`);
+    const selector = query.get('labelSelector');
+    const say = (text) => text && response.write(`${text}\n`);
     response.writeHead(200, { 'Content-Type': 'application/json' });
     response.flushHeaders();
     const bookmarks = query.get('allowWatchBookmarks') === 'true';
@@ -288,10 +301,10 @@ function watch(kind, namespace, query, response) {
         return;
     }
     if (from === 0) {
-        [...objects].filter(([place]) => concerns(place)).forEach(([, object]) => say(JSON.stringify({ type: 'ADDED', object })));
+        [...objects].filter(([place, object]) => concerns(place) && (!selector || matches(object, selector))).forEach(([, object]) => say(JSON.stringify({ type: 'ADDED', object })));
     }
-    history.filter((event) => from > 0 && event.version > from && concerns(event.place)).forEach((event) => say(event.text));
-    const entry = { response, bookmark, say, tell: (event) => concerns(event.place) && say(event.text) };
+    history.filter((event) => from > 0 && event.version > from && concerns(event.place)).forEach((event) => say(lineOf(event, selector)));
+    const entry = { response, bookmark, say, tell: (event) => concerns(event.place) && say(lineOf(event, selector)) };
     watches.add(entry);
     const timer = setTimeout(() => response.end(), Number(query.get('timeoutSeconds') ?? 1800) * 1000);
     response.on('close', () => {

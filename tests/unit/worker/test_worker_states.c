@@ -57,6 +57,7 @@ struct cell {
 #define CELLS_LIMITS   F(PROTOCOL),    F(PROTOCOL),    S(OK),                  F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_KEEP     F(PROTOCOL),    F(PROTOCOL),    F(CONFIG),              F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_FRONT    F(CONFIG),      F(PROTOCOL),    F(PROTOCOL),            F(SHUTTING_DOWN),  F(GONE),        U
+#define CELLS_OFFERS   F(BUSY),        F(PROTOCOL),    F(PROTOCOL),            F(SHUTTING_DOWN),  F(GONE),        U
 #define CELLS_FAILED      NEVER
 #define CELLS_HELLO_OK    NEVER
 #define CELLS_OPENED      NEVER
@@ -83,6 +84,7 @@ struct cell {
 #define CELLS_DOOR_CREDIT NEVER
 #define CELLS_DOOR_CLOSE  NEVER
 #define CELLS_FRONT_OK    NEVER
+#define CELLS_OFFERS_OK   NEVER
 #define CELLS_TAKEN       NEVER
 #define CELLS_TRIAL       NEVER
 /* clang-format on */

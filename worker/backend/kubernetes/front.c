@@ -59,7 +59,8 @@ bool kube_front_is_spare(const cJSON *pod)
     return text != NULL && text[0] == '\0';
 }
 
-int kube_front_keep(struct view record, char **ret_change, struct err *err)
+int kube_front_keep(struct view record, const char *like, const char *version, char **ret_change,
+                    struct err *err)
 {
     CLEANUP_BUF struct buf text;
     buf_init(&text, 2 * RECORD_MAX);
@@ -71,8 +72,16 @@ int kube_front_keep(struct view record, char **ret_change, struct err *err)
         return rc;
     }
     cJSON *body = json_build_new();
-    cJSON *annotations = json_build_object(json_build_object(body, "metadata"), "annotations");
+    cJSON *metadata = json_build_object(body, "metadata");
+    cJSON *annotations = json_build_object(metadata, "annotations");
     json_build_string(annotations, KUBE_ANNOTATION_RECORD, (const char *)text.data);
+    if (like != NULL) {
+        json_build_string(json_build_object(metadata, "labels"), KUBE_LABEL_SPARE, like);
+    }
+    if (version != NULL) {
+        json_build_string(metadata, "resourceVersion", version);
+        json_build_put(json_build_object(metadata, "labels"), KUBE_LABEL_SPARE, cJSON_CreateNull());
+    }
     *ret_change = json_build_print(body);
     cJSON_Delete(body);
     return 0;

@@ -14,6 +14,7 @@
 #include "common/view.h"
 
 #define KUBE_LABEL_FRONT       "cloister.front"  /* the id of its server */
+#define KUBE_LABEL_SPARE       "cloister.spare"  /* any server may claim it; what it is like */
 #define KUBE_ANNOTATION_RECORD "cloister.record" /* base64 of what KEEP has brought */
 #define KUBE_ANNOTATION_TURN   "cloister.turn"   /* how many servers have taken it over */
 
@@ -35,7 +36,10 @@ bool kube_front_record(const cJSON *pod, struct buf *ret);
 /* Whether KEEP has left an empty one: no client knows of the pod. */
 bool kube_front_is_spare(const cJSON *pod);
 
-/* The change of a pod that leaves it there, to be freed. */
-int kube_front_keep(struct view record, char **ret_change, struct err *err) WARN_UNUSED;
+/* The change of a pod that leaves it there, to be freed. `like` not NULL: others may claim the pod,
+ * which is like this. `version` not NULL: they may not any more, and the change holds only for the
+ * pod that has it. */
+int kube_front_keep(struct view record, const char *like, const char *version, char **ret_change,
+                    struct err *err) WARN_UNUSED;
 
 #endif

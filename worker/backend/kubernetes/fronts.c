@@ -48,14 +48,13 @@
 #include "worker/backend/kubernetes/watch.h"
 #include "worker/backend/owner.h"
 
-#define CALL_MS     5000
-#define GIVE_UP_MS  2000  /* by a server that is ending */
-#define PODS_MS     60000 /* the longest time between two looks at pods */
-#define OTHERS_MAX  64
-#define PODS_MAX    24      /* of one page, which has their records: well below what api.c reads */
-#define GENERATIONS 1000000 /* workers that a sandbox may have at one server */
-#define TURNS_MAX   900     /* below the generation of a sweep */
-#define NO_LEASE    "the lease could not be renewed"
+#define CALL_MS    5000
+#define GIVE_UP_MS 2000  /* by a server that is ending */
+#define PODS_MS    60000 /* the longest time between two looks at pods */
+#define OTHERS_MAX 64
+#define PODS_MAX   24  /* of one page, which has their records: well below what api.c reads */
+#define TURNS_MAX  900 /* below the generation of a sweep */
+#define NO_LEASE   "the lease could not be renewed"
 
 struct other {
     char id[48];
@@ -305,12 +304,13 @@ char *kube_fronts_claim(const cJSON *pod, const char *own, const char *dir,
     cJSON *labels = json_build_object(change, "labels");
     json_build_string(labels, KUBE_LABEL_FRONT, own);
     json_build_string(labels, KUBE_LABEL_HOST, host);
+    json_build_put(labels, KUBE_LABEL_SPARE, cJSON_CreateNull()); /* nobody else may claim it */
     cJSON *annotations = json_build_object(change, "annotations");
     json_build_string(annotations, KUBE_ANNOTATION_TURN, turn);
     owner_label(annotations, sandbox, place);
     char *text = json_build_print(body);
     cJSON_Delete(body);
-    *ret_generation = next * GENERATIONS;
+    *ret_generation = next * KUBE_GENERATIONS;
     return text;
 }
 
@@ -353,7 +353,7 @@ static void take_pod(struct kube_fronts *f, const cJSON *pod, const char *name, 
     struct taken *t = ended ? NULL : note_taken(f, sandbox, pod);
     if (is_own && t != NULL) {
         t->ours = true;
-        t->generation = turn_of(pod) * GENERATIONS;
+        t->generation = turn_of(pod) * KUBE_GENERATIONS;
     }
     if (is_own) {
         return;

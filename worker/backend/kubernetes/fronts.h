@@ -13,6 +13,8 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/kubernetes/api.h"
 
+#define KUBE_GENERATIONS 1000000 /* workers that a sandbox may have at one server */
+
 struct kube_fronts;
 
 /* `spec` names the directories of this server; -ERR_CONFIG if it has no id. Freed by

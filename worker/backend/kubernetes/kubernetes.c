@@ -17,10 +17,12 @@
 #include "common/cleanup.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/kubernetes/api.h"
+#include "worker/backend/kubernetes/claim.h"
 #include "worker/backend/kubernetes/create.h"
 #include "worker/backend/kubernetes/end.h"
 #include "worker/backend/kubernetes/front.h"
 #include "worker/backend/kubernetes/fronts.h"
+#include "worker/backend/kubernetes/offers.h"
 #include "worker/backend/kubernetes/pod.h"
 #include "worker/backend/kubernetes/probe.h"
 #include "worker/backend/kubernetes/state.h"
@@ -68,10 +70,16 @@ struct kube {
     void *usage_arg;
     struct kube_watch *watch; /* of the pod while it lives */
     struct err ended; /* why the pod has ended, as the watch has seen it; code 0: it lives */
+    struct kube_claim *claiming;
+    struct kube_keep *keep; /* NULL until a record is kept */
     backend_done_fn keep_done;
     void *keep_arg;
     struct err keep_err;
     struct kube_fronts *fronts; /* NULL until the first round */
+    struct kube_offers *offers; /* NULL until they are asked for */
+    backend_offers_fn offers_done;
+    void *offers_arg;
+    struct err offers_err;
     backend_front_fn front_done;
     void *front_arg;
     struct err front_err;
@@ -206,6 +214,12 @@ static void kube_probe(struct backend *b, const struct backend_spec *spec, backe
 
 /* ---- the pod's end --------------------------------------------------------------------------- */
 
+static void on_kube_taken(void *arg)
+{
+    struct kube *k = arg;
+    k->request.spec.taken(k->request.spec.taken_arg);
+}
+
 /* The stream to the agent tells when it ends; this keeps why, since a pod that was deleted cannot
  * be asked any more. */
 static void on_kube_seen(void *arg, const struct kube_seen *seen)
@@ -216,8 +230,15 @@ static void on_kube_seen(void *arg, const struct kube_seen *seen)
         kube_state_read(seen->pod, &state, NULL) == 0 && state.kind == KUBE_STATE_ENDED) {
         k->ended = state.err;
     }
+    if (seen->pod != NULL) {
+        kube_keep_saw(k->keep, seen->pod);
+    }
     if (seen->pod != NULL && kube_front_is_others(seen->pod, k->front)) {
+        bool is_known = k->ended.code != 0;
         err_ignore(err_set(&k->ended, ERR_GONE, BACKEND_ENDED KUBE_TAKEN_BY_ANOTHER));
+        if (!is_known && k->request.spec.taken != NULL) {
+            task_later(&k->tasks, 0, on_kube_taken, k);
+        }
     }
     if (seen->is_gone) {
         kube_watch_stop(STEAL_PTR(k->watch));
@@ -360,6 +381,7 @@ static void on_kube_found(void *arg, int rc, const struct kube_reply *reply,
     struct kube_state state;
     struct backend_info info;
     struct err err = ERR_INIT;
+    k->claiming = NULL;
     rc = judge_pod(k, rc, reply, failure, &state, &err);
     if (rc == 0 && state.kind != KUBE_STATE_RUNNING) {
         rc = err_set(&err, ERR_GONE, BACKEND_ENDED "its pod never came to life");
@@ -381,7 +403,12 @@ static void ask_pod(struct kube *k, uint64_t total_ms, kube_reply_fn done)
 
 static void kube_begin_attach(struct kube *k)
 {
-    ask_pod(k, 0, on_kube_found);
+    if (k->request.spec.claim && k->front != NULL) {
+        k->claiming =
+            kube_claim_start(k->api, &k->request.spec, k->pod, k->front, on_kube_found, k);
+    } else {
+        ask_pod(k, 0, on_kube_found);
+    }
 }
 
 static void kube_attach(struct backend *b, const struct backend_spec *spec, backend_create_fn done,
@@ -509,21 +536,56 @@ static void on_kube_not_kept(void *arg)
 static void kube_keep(struct backend *b, struct view record, backend_done_fn done, void *arg)
 {
     struct kube *k = kube_of(b);
-    CLEANUP_FREE char *change = NULL;
+    bool is_there = k->api != NULL && k->pod != NULL;
     k->keep_done = done;
     k->keep_arg = arg;
     k->keep_err = (struct err)ERR_INIT;
-    int rc = k->api == NULL || k->pod == NULL
-                 ? err_set(&k->keep_err, ERR_GONE, "there is no sandbox")
-                 : kube_front_keep(record, &change, &k->keep_err);
+    if (is_there && k->keep == NULL) {
+        k->keep = kube_keep_create(k->api, &k->request.spec, k->pod, k->front);
+    }
+    int rc = is_there ? kube_keep_put(k->keep, record, KEEP_MS, on_kube_kept, k, &k->keep_err)
+                      : err_set(&k->keep_err, ERR_GONE, "there is no sandbox");
     if (rc < 0) {
         task_later(&k->tasks, 0, on_kube_not_kept, k);
-        return;
     }
-    CLEANUP_FREE char *path = kube_api_path(k->api, "pods", k->pod);
-    struct kube_request request = {
-        .method = "PATCH", .path = path, .json = change, .total_ms = KEEP_MS};
-    kube_api_call(k->api, &request, on_kube_kept, k);
+}
+
+static void on_no_offers(void *arg)
+{
+    struct kube *k = arg;
+    k->offers_done(k->offers_arg, -k->offers_err.code, NULL, 0, 0, &k->offers_err);
+}
+
+/* Both are made once: what is asked for is the same each time. */
+static int begin_offers(struct kube *k, const struct backend_spec *spec, struct err *err)
+{
+    CLEANUP_FREE char *like = NULL;
+    CLEANUP_FREE char *own = kube_front_own(spec->shared_dir);
+    if (k->offers != NULL) {
+        return 0;
+    }
+    if (own == NULL || k->api == NULL) {
+        return err_set(err, ERR_BUSY, "this server has done no round among others");
+    }
+    int rc = kube_claim_like(spec, &like, err);
+    if (rc == 0) {
+        k->offers = kube_offers_create(&k->tasks, k->api, like, own);
+    }
+    return rc;
+}
+
+static void kube_offers(struct backend *b, const struct backend_spec *spec, uint64_t wait_ms,
+                        backend_offers_fn done, void *arg)
+{
+    struct kube *k = kube_of(b);
+    k->offers_done = done;
+    k->offers_arg = arg;
+    k->offers_err = (struct err)ERR_INIT;
+    if (begin_offers(k, spec, &k->offers_err) < 0) {
+        task_later(&k->tasks, 0, on_no_offers, k);
+    } else {
+        kube_offers_ask(k->offers, wait_ms, done, arg);
+    }
 }
 
 static void on_no_front(void *arg)
@@ -592,6 +654,7 @@ static void on_kube_part_closed(void *arg)
     free(k->pod);
     free(k->front);
     kube_fronts_free(k->fronts);
+    kube_offers_free(k->offers);
     free(k);
     closed(closed_arg);
 }
@@ -606,6 +669,8 @@ static void kube_close(struct backend *b, void (*closed)(void *arg), void *arg)
     kube_probe_free(k->probing);
     kube_create_free(k->creating);
     kube_end_free(k->ending);
+    kube_claim_free(k->claiming);
+    kube_keep_free(k->keep);
     if (k->api != NULL) {
         k->open++;
         kube_api_close(STEAL_PTR(k->api), on_kube_part_closed, k);
@@ -623,6 +688,7 @@ const struct backend_ops backend_kubernetes = {
     .usage = kube_usage,
     .keep = kube_keep,
     .front = kube_front,
+    .offers = kube_offers,
     .front_leave = kube_front_leave,
     .destroy = kube_destroy,
     .close = kube_close,

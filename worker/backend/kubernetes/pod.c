@@ -314,22 +314,11 @@ static void add_pod(cJSON *pod, const struct backend_spec *spec)
     }
 }
 
-int kube_pod_build(const struct backend_spec *spec, const struct kube_agent *agent,
-                   const struct kube_owner *owner, char **ret_text, struct err *err)
+/* All of the pod but its metadata. */
+static int fill_pod(cJSON *pod, const struct backend_spec *spec, const struct kube_agent *agent,
+                    struct err *err)
 {
     struct backend_limits limits = spec_copy_limits(&spec->limits);
-    CLEANUP_FREE char *name = kube_pod_name(spec->id);
-    if (name == NULL) {
-        return err_set(err, ERR_INVALID, "the sandbox's id makes no name of a pod");
-    }
-    cJSON *body = json_build_new();
-    json_build_string(body, "apiVersion", "v1");
-    json_build_string(body, "kind", "Pod");
-    add_names(body, spec, name);
-    if (owner != NULL) {
-        add_owner(cJSON_GetObjectItemCaseSensitive(body, "metadata"), owner);
-    }
-    cJSON *pod = json_build_object(body, "spec");
     add_pod(pod, spec);
     cJSON *container = json_build_append_object(json_build_array(pod, "containers"));
     json_build_string(container, "name", KUBE_CONTAINER);
@@ -344,10 +333,46 @@ int kube_pod_build(const struct backend_spec *spec, const struct kube_agent *age
     add_files(pod, container, spec, &limits, agent);
     kube_add_resources(container, &limits);
     kube_add_privileges(pod, container, spec);
+    return rc;
+}
+
+int kube_pod_build(const struct backend_spec *spec, const struct kube_agent *agent,
+                   const struct kube_owner *owner, char **ret_text, struct err *err)
+{
+    CLEANUP_FREE char *name = kube_pod_name(spec->id);
+    if (name == NULL) {
+        return err_set(err, ERR_INVALID, "the sandbox's id makes no name of a pod");
+    }
+    cJSON *body = json_build_new();
+    json_build_string(body, "apiVersion", "v1");
+    json_build_string(body, "kind", "Pod");
+    add_names(body, spec, name);
+    if (owner != NULL) {
+        add_owner(cJSON_GetObjectItemCaseSensitive(body, "metadata"), owner);
+    }
+    int rc = fill_pod(json_build_object(body, "spec"), spec, agent, err);
     if (rc == 0) {
         *ret_text = json_build_print(body);
     }
     cJSON_Delete(body);
+    return rc;
+}
+
+/* All of the pod counts, so that nothing that is added to it later can be forgotten here; but not
+ * its metadata, which say whose it is. The parts of the agent are named after what is in them, so
+ * one of another build is another pod. */
+int kube_pod_like(const struct backend_spec *spec, const struct kube_agent *agent, char **ret,
+                  struct err *err)
+{
+    struct backend_spec same = *spec;
+    same.id = "any";
+    cJSON *pod = json_build_new();
+    int rc = fill_pod(pod, &same, agent, err);
+    if (rc == 0) {
+        CLEANUP_FREE char *text = json_build_print(pod);
+        *ret = alloc_printf("%016" PRIx64 "-%016" PRIx64, hash_text(text), spec->told);
+    }
+    cJSON_Delete(pod);
     return rc;
 }
 

@@ -48,6 +48,11 @@ struct kube_owner {
 int kube_pod_build(const struct backend_spec *spec, const struct kube_agent *agent,
                    const struct kube_owner *owner, char **ret_text, struct err *err) WARN_UNUSED;
 
+/* What a pod of this spec is like, as the value of a label (to be freed): the same for another id
+ * and another server, and different if anything else is that is not changed later. */
+int kube_pod_like(const struct backend_spec *spec, const struct kube_agent *agent, char **ret,
+                  struct err *err) WARN_UNUSED;
+
 /* Lists what a cluster of this version does not apply, as "name: reason"; returns their number. The
  * texts are constants. */
 size_t kube_pod_unapplied(unsigned minor, bool network, const char *ret[BACKEND_UNAPPLIED_MAX]);

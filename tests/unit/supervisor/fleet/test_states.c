@@ -53,9 +53,9 @@ static void only_declared_moves_are_possible_beside_it(void **state)
     check_moves(sandbox_mades, MADE_COUNT, mades);
     check_moves(sandbox_cleanups, CLEANUP_COUNT, cleanups);
     check_moves(sandbox_adoptions, ADOPTION_COUNT, adoptions);
-    /* no filling kept claimed given lost */
-    static const char *const pooleds[] = {".+....", "..+...", "...+..",
-                                          "....++", "......", "......"};
+    /* no filling kept sought claimed given lost */
+    static const char *const pooleds[] = {".+.+...", "..+....", "....+..", "....+.+",
+                                          ".....++", ".......", "......."};
     check_moves(sandbox_pooleds, POOLED_COUNT, pooleds);
 }
 

@@ -299,7 +299,7 @@ static void a_record_is_kept_as_text_and_comes_back(void **state)
     CLEANUP_BUF struct buf back;
     (void)state;
     buf_init(&back, 100);
-    assert_int_equal(kube_front_keep(view_bytes("\0r\xff", 3), &change, NULL), 0);
+    assert_int_equal(kube_front_keep(view_bytes("\0r\xff", 3), NULL, NULL, &change, NULL), 0);
     cJSON *pod = parse(change);
     assert_true(kube_front_record(pod, &back));
     assert_int_equal(back.len, 3);
@@ -309,6 +309,62 @@ static void a_record_is_kept_as_text_and_comes_back(void **state)
     buf_reset(&back, 0);
     assert_false(kube_front_record(none, &back));
     cJSON_Delete(none);
+}
+
+static void a_pod_is_offered_and_taken_back_as_it_was_seen(void **state)
+{
+    CLEANUP_FREE char *offer = NULL;
+    CLEANUP_FREE char *back = NULL;
+    (void)state;
+    assert_int_equal(kube_front_keep(view_of(""), "1-2", NULL, &offer, NULL), 0);
+    cJSON *change = parse(offer);
+    assert_true(kube_front_is_spare(change));
+    const cJSON *labels = at(change, "metadata.labels");
+    assert_string_equal(json_get_str(labels, KUBE_LABEL_SPARE), "1-2");
+    cJSON_Delete(change);
+    assert_int_equal(kube_front_keep(view_of("record"), NULL, "17", &back, NULL), 0);
+    change = parse(back);
+    assert_string_equal(text_at(change, "metadata.resourceVersion"), "17");
+    labels = at(change, "metadata.labels");
+    assert_true(cJSON_IsNull(json_get(labels, KUBE_LABEL_SPARE)));
+    assert_false(kube_front_is_spare(change));
+    cJSON_Delete(change);
+}
+
+/* Of `count` bytes of agent; to be freed. */
+static char *like(const struct backend_spec *spec, size_t count)
+{
+    char *text = NULL;
+    struct kube_agent *agent = small_agent(count);
+    assert_int_equal(kube_pod_like(spec, agent, &text, NULL), 0);
+    kube_agent_free(agent);
+    return text;
+}
+
+static void a_pod_is_like_another_whatever_its_name(void **state)
+{
+    const struct backend_spec spec = {.id = "abc", .dir = "/run/x/abc", .image = "python:3"};
+    struct backend_spec other = spec;
+    (void)state;
+    CLEANUP_FREE char *first = like(&spec, 10);
+    assert_true(kube_is_label(first));
+    other.id = "xyz";
+    other.dir = "/run/y/xyz";
+    CLEANUP_FREE char *same = like(&other, 10);
+    assert_string_equal(first, same);
+    CLEANUP_FREE char *build = like(&spec, 11);
+    assert_string_not_equal(first, build);
+    other.limits.pids = 7;
+    CLEANUP_FREE char *limits = like(&other, 10);
+    assert_string_not_equal(first, limits);
+    other = spec;
+    other.image = "python:4";
+    CLEANUP_FREE char *image = like(&other, 10);
+    assert_string_not_equal(first, image);
+    other = spec;
+    other.told = 1;
+    CLEANUP_FREE char *told = like(&other, 10);
+    assert_string_not_equal(first, told);
 }
 
 static void a_pod_is_claimed_as_it_was_seen(void **state)
@@ -323,6 +379,7 @@ static void a_pod_is_claimed_as_it_was_seen(void **state)
     const cJSON *labels = at(change, "metadata.labels");
     const cJSON *notes = at(change, "metadata.annotations");
     assert_string_equal(json_get_str(labels, KUBE_LABEL_FRONT), "bbbb");
+    assert_true(cJSON_IsNull(json_get(labels, KUBE_LABEL_SPARE))); /* nobody else claims it */
     assert_string_equal(json_get_str(notes, KUBE_ANNOTATION_TURN), "1");
     assert_string_equal(json_get_str(notes, OWNER_LABEL "dir"), "/run/x/sandboxes/abc");
     CLEANUP_FREE char *again = kube_fronts_claim(change, "cccc", "/run", &second);
@@ -372,6 +429,8 @@ int main(void)
         cmocka_unit_test(a_pod_belongs_to_the_server_in_its_label),
         cmocka_unit_test(a_record_is_kept_as_text_and_comes_back),
         cmocka_unit_test(a_pod_is_claimed_as_it_was_seen),
+        cmocka_unit_test(a_pod_is_offered_and_taken_back_as_it_was_seen),
+        cmocka_unit_test(a_pod_is_like_another_whatever_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
