@@ -291,7 +291,7 @@ function watch(kind, namespace, query, response) {
     const concerns = (place) => (name ? place === at(kind, namespace, name) : place.startsWith(at(kind, namespace, '')));
     const from = Number(query.get('resourceVersion') ?? 0);
     const selector = query.get('labelSelector');
-    const say = (text) => text && response.write(`${text}\n`);
+    const say = (text) => text && !response.writableEnded && response.write(`${text}\n`); // it may end before it is closed
     response.writeHead(200, { 'Content-Type': 'application/json' });
     response.flushHeaders();
     const bookmarks = query.get('allowWatchBookmarks') === 'true';
