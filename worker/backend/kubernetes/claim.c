@@ -61,8 +61,8 @@ struct kube_keep {
     struct kube_api *api;
     const struct backend_spec *spec;
     char *path, *own;
-    bool offered;                    /* it was, and nothing else is known */
-    char version[KUBE_VERSION_SIZE]; /* of the pod while it is offered */
+    bool contested;                  /* it was offered, or may have been: others may have it */
+    char version[KUBE_VERSION_SIZE]; /* of the pod while it is ours and contested; "": not known */
     struct buf record;
     unsigned tries;
     uint64_t call_ms;
@@ -93,21 +93,29 @@ static void on_contested(void *arg, int rc, const struct kube_reply *reply, cons
     }
 }
 
+static void look_at_contested(struct kube_keep *k)
+{
+    struct kube_request request = {.method = "GET", .path = k->path, .total_ms = k->call_ms};
+    kube_api_call(k->api, &request, on_contested, k);
+}
+
 static void on_record_put(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
 {
     struct kube_keep *k = arg;
-    if (rc < 0 && k->offered && reply->status == 409 && ++k->tries < TRIES_MAX) {
-        struct kube_request request = {.method = "GET", .path = k->path, .total_ms = k->call_ms};
-        kube_api_call(k->api, &request, on_contested, k);
+    if (rc < 0 && k->contested && reply->status == 409 && ++k->tries < TRIES_MAX) {
+        look_at_contested(k);
         return;
     }
+    k->version[0] = '\0';
     if (rc == 0) {
-        k->offered = is_offered(reply->json);
+        k->contested = is_offered(reply->json);
         kube_event_version(reply->json, k->version);
     }
     end_keep(k, rc, reply, err);
 }
 
+/* The offer, too, holds only for what was seen: one that arrives late, after it was given up for
+ * lost, must not offer a pod that has been given meanwhile. */
 static int put_record(struct kube_keep *k, struct err *err)
 {
     struct err unlike = ERR_INIT;
@@ -117,7 +125,7 @@ static int put_record(struct kube_keep *k, struct err *err)
         log_debug("the pod is offered to nobody: %s", unlike.text);
     }
     int rc = kube_front_keep(view_bytes(k->record.data, k->record.len), like,
-                             k->offered ? k->version : NULL, &change, err);
+                             k->contested ? k->version : NULL, &change, err);
     if (rc < 0) {
         return rc;
     }
@@ -136,13 +144,21 @@ int kube_keep_put(struct kube_keep *k, struct view record, uint64_t call_ms, kub
     k->done = done;
     k->arg = arg;
     int rc = buf_add(&k->record, record.data, record.len, err);
-    return rc < 0 ? rc : put_record(k, err);
+    if (rc < 0) {
+        return rc;
+    }
+    k->contested = k->contested || record.len == 0;
+    if (!k->contested || k->version[0] != '\0') {
+        return put_record(k, err);
+    }
+    look_at_contested(k);
+    return 0;
 }
 
 void kube_keep_saw(struct kube_keep *k, const cJSON *pod)
 {
     /* never the version of a pod that another server has claimed: our change would hold for it */
-    if (k != NULL && k->offered && is_offered(pod) && !kube_front_is_others(pod, k->own)) {
+    if (k != NULL && k->contested && is_offered(pod) && !kube_front_is_others(pod, k->own)) {
         kube_event_version(pod, k->version);
     }
 }

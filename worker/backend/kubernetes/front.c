@@ -75,12 +75,10 @@ int kube_front_keep(struct view record, const char *like, const char *version, c
     cJSON *metadata = json_build_object(body, "metadata");
     cJSON *annotations = json_build_object(metadata, "annotations");
     json_build_string(annotations, KUBE_ANNOTATION_RECORD, (const char *)text.data);
-    if (like != NULL) {
-        json_build_string(json_build_object(metadata, "labels"), KUBE_LABEL_SPARE, like);
-    }
     if (version != NULL) {
         json_build_string(metadata, "resourceVersion", version);
-        json_build_put(json_build_object(metadata, "labels"), KUBE_LABEL_SPARE, cJSON_CreateNull());
+        json_build_put(json_build_object(metadata, "labels"), KUBE_LABEL_SPARE,
+                       like != NULL ? cJSON_CreateString(like) : cJSON_CreateNull());
     }
     *ret_change = json_build_print(body);
     cJSON_Delete(body);

@@ -36,9 +36,9 @@ bool kube_front_record(const cJSON *pod, struct buf *ret);
 /* Whether KEEP has left an empty one: no client knows of the pod. */
 bool kube_front_is_spare(const cJSON *pod);
 
-/* The change of a pod that leaves it there, to be freed. `like` not NULL: others may claim the pod,
- * which is like this. `version` not NULL: they may not any more, and the change holds only for the
- * pod that has it. */
+/* The change of a pod that leaves it there, to be freed. `version` not NULL: it holds only
+ * for the pod that has this version, and from then on others may claim the pod if `like` says what
+ * it is like, and may not if that is NULL. */
 int kube_front_keep(struct view record, const char *like, const char *version, char **ret_change,
                     struct err *err) WARN_UNUSED;
 

@@ -69,6 +69,7 @@ struct kube {
     backend_usage_fn usage_done;
     void *usage_arg;
     struct kube_watch *watch; /* of the pod while it lives */
+    bool asks_whose;          /* since the watch says that it is another server's */
     struct err ended; /* why the pod has ended, as the watch has seen it; code 0: it lives */
     struct kube_claim *claiming;
     struct kube_keep *keep; /* NULL until a record is kept */
@@ -212,12 +213,24 @@ static void kube_probe(struct backend *b, const struct backend_spec *spec, backe
                                   on_kube_probe, k);
 }
 
+static void ask_pod(struct kube *k, uint64_t total_ms, kube_reply_fn done)
+{
+    CLEANUP_FREE char *path = kube_api_path(k->api, "pods", k->pod);
+    struct kube_request request = {.method = "GET", .path = path, .total_ms = total_ms};
+    kube_api_call(k->api, &request, done, k);
+}
+
 /* ---- the pod's end --------------------------------------------------------------------------- */
 
-static void on_kube_taken(void *arg)
+/* A watch may begin with what was long ago, so only an answer counts. */
+static void on_kube_whose(void *arg, int rc, const struct kube_reply *reply, const struct err *err)
 {
     struct kube *k = arg;
-    k->request.spec.taken(k->request.spec.taken_arg);
+    (void)err; /* the next event asks again, and so does the loss of the stream */
+    k->asks_whose = false;
+    if (rc == 0 && kube_front_is_others(reply->json, k->front)) {
+        k->request.spec.taken(k->request.spec.taken_arg);
+    }
 }
 
 /* The stream to the agent tells when it ends; this keeps why, since a pod that was deleted cannot
@@ -234,10 +247,10 @@ static void on_kube_seen(void *arg, const struct kube_seen *seen)
         kube_keep_saw(k->keep, seen->pod);
     }
     if (seen->pod != NULL && kube_front_is_others(seen->pod, k->front)) {
-        bool is_known = k->ended.code != 0;
         err_ignore(err_set(&k->ended, ERR_GONE, BACKEND_ENDED KUBE_TAKEN_BY_ANOTHER));
-        if (!is_known && k->request.spec.taken != NULL) {
-            task_later(&k->tasks, 0, on_kube_taken, k);
+        if (!k->asks_whose && k->request.spec.taken != NULL) {
+            k->asks_whose = true;
+            ask_pod(k, USAGE_MS, on_kube_whose);
         }
     }
     if (seen->is_gone) {
@@ -392,13 +405,6 @@ static void on_kube_found(void *arg, int rc, const struct kube_reply *reply,
     }
     k->attach_done(k->attach_arg, rc, rc == 0 ? &info : NULL, rc == 0 ? NULL : &err,
                    rc == 0 || rc == -ERR_GONE ? "" : HINT_CLUSTER);
-}
-
-static void ask_pod(struct kube *k, uint64_t total_ms, kube_reply_fn done)
-{
-    CLEANUP_FREE char *path = kube_api_path(k->api, "pods", k->pod);
-    struct kube_request request = {.method = "GET", .path = path, .total_ms = total_ms};
-    kube_api_call(k->api, &request, done, k);
 }
 
 static void kube_begin_attach(struct kube *k)

@@ -316,11 +316,12 @@ static void a_pod_is_offered_and_taken_back_as_it_was_seen(void **state)
     CLEANUP_FREE char *offer = NULL;
     CLEANUP_FREE char *back = NULL;
     (void)state;
-    assert_int_equal(kube_front_keep(view_of(""), "1-2", NULL, &offer, NULL), 0);
+    assert_int_equal(kube_front_keep(view_of(""), "1-2", "16", &offer, NULL), 0);
     cJSON *change = parse(offer);
     assert_true(kube_front_is_spare(change));
     const cJSON *labels = at(change, "metadata.labels");
     assert_string_equal(json_get_str(labels, KUBE_LABEL_SPARE), "1-2");
+    assert_string_equal(text_at(change, "metadata.resourceVersion"), "16");
     cJSON_Delete(change);
     assert_int_equal(kube_front_keep(view_of("record"), NULL, "17", &back, NULL), 0);
     change = parse(back);
