@@ -23,11 +23,13 @@
  *  19  a round among several servers may wait, and CLOSE of its worker ends them
  *  20  an operation is a connection to a port of the sandbox's loopback
  *  21  an operation imports a module into a live interpreter that has run nothing yet
+ *  22  an agent without languages says what it looked at; servers of a cluster claim from each
+ *      other's pools
  */
 #ifndef CLOISTER_PROTO_VERSION_H
 #define CLOISTER_PROTO_VERSION_H
 
-#define PROTO_VERSION     21
+#define PROTO_VERSION     22
 #define PROTO_WORKER_NAME "cloister-worker"
 #define PROTO_AGENT_NAME  "cloister-agent"
 
