@@ -143,7 +143,7 @@ struct sandbox {
         void (*kept)(void *arg); /* called when it is, with the arg of the opening */
         uint64_t claimed_us;     /* for the log */
         struct sandbox_preload preload;
-        bool elsewhere;          /* another server had made it */
+        bool elsewhere; /* another server had made it */
     } pooled;
 
     /* ---- its worker ---- */

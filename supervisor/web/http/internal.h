@@ -311,8 +311,9 @@ ssize_t web_cipher_write(struct web_cipher *c, const char *data, size_t size);
 /* Whether there are bytes that were received already, which the socket does not tell of. */
 bool web_cipher_holds(const struct web_cipher *c);
 
-/* ---- a connection with another protocol (upgrade.c); nothing happens where there is none ------
- */
+/* ---- a connection with another protocol (upgrade.c) ------------------------------------------ */
+
+/* Nothing happens in the first two where there is none. */
 
 /* Goes on with what has changed: bytes to send, the end of the response. May end it. */
 void web_tunnel_update(struct web_exchange *x);

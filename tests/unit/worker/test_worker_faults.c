@@ -408,7 +408,7 @@ static void a_worker_that_was_replaced_leaves_the_sandbox_alone(void **state)
     m.open.env.count = 1;
     driver_start(d, 1);
     driver_send(d, &m, &a);
-    assert_int_equal(driver_wait_exit(d), EXIT_CODE_PROTOCOL);
+    assert_int_equal(driver_wait_exit(d), EXIT_CODE_REPLACED);
     driver_wait_flag(d, &a.done, "the end of the link");
     assert_int_equal(a.rc, -ERR_IO);
     assert_true(driver_agent_runs(d));
