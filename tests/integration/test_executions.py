@@ -201,8 +201,10 @@ def cancel_by_notification():
 @suite.case("code that ignores its interrupt is killed, and the sandbox goes on", engines=ONE)
 def stubborn():
     server, sandbox = Impatient.get()
-    code = "import time\nwhile True:\n    try:\n        time.sleep(9)\n    except KeyboardInterrupt:\n        pass"
+    server.run_to_end("open('ignores', 'w').close()", sandbox_id=sandbox)
+    code = "import time\nwhile True:\n    try:\n        with open('ignores', 'w') as file: file.write('x')\n        time.sleep(9)\n    except KeyboardInterrupt:\n        pass"
     begun = server.run(code, sandbox_id=sandbox)
+    poll("code that ignores interrupts", lambda: server.read_text("ignores", sandbox) == "x")
     call = server.start_call("cancel_execution", execution_id=begun["execution_id"])
     equal(call.result()["structuredContent"]["status"], "cancelled")
     assert call.seconds() > 1.5, call.seconds()  # it would run for ever
