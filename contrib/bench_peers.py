@@ -16,8 +16,8 @@ STEPS = ("create", "run", "close")
 NEEDED = ("name", "command", "code", "expects", *STEPS)
 FIGURES = {"create": "creation", "first": "first code", "warm": "warm call", "whole": "create, run and close"}
 WARM_UP = 3
-PYTHON = {"language": "python", "code": "print(1+1)"}
-NODE = {"language": "javascript", "code": "console.log(1+1)"}
+PYTHON = {"language": "python", "code": "print(40404+1)"}
+NODE = {"language": "javascript", "code": "console.log(40404+1)"}
 
 
 def own(program, name, environment, how, image=""):
@@ -29,7 +29,7 @@ def own(program, name, environment, how, image=""):
         "arguments": ["--runtime-dir", "{work}", "--log-level", "error"],
         "environment": {"CLOISTER_RESULTS": "structured", "CLOISTER_POOL": "0", **environment, **({"CLOISTER_IMAGE": image} if image else {})},
         "code": how["code"],
-        "expects": "2",
+        "expects": "40405",
         "create": {"tool": "create_sandbox", "arguments": {}, "id": "sandbox_id"},
         "run": {"tool": "execute_code", "arguments": {"sandbox_id": "{id}", **language}},
         "close": {"tool": "close_sandbox", "arguments": {"sandbox_id": "{id}"}},
@@ -86,11 +86,13 @@ class Peer:
 
     def ask(self, method, params):
         self.number += 1
-        self.lines.write(json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}).encode() + b"\n")
+        asked = json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}).encode() + b"\n"
         while True:
             try:
+                self.lines.write(asked)
+                asked = b""
                 answer = json.loads(self.lines.read())
-            except SystemExit:
+            except (BrokenPipeError, SystemExit):
                 sys.exit(f"{self.about['name']} has ended during {method}: run its command by hand to see why: {' '.join(self.command)}")
             if answer.get("id") == self.number and "method" not in answer:
                 break  # anything else is a notification
@@ -160,7 +162,8 @@ def bench_peers(peers, words, environment, options, tools):
 
 
 def has_node():
-    return shutil.which("node") is not None
+    """Whether sandboxes of this host have it."""
+    return shutil.which("node", path="/usr/local/bin:/usr/bin:/bin") is not None
 
 
 def compare(options, work, engine, tools):

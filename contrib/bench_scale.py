@@ -6,6 +6,7 @@ itself is what is measured; a build with tests has that backend.
 
 import json
 import os
+import sys
 import time
 
 from bench_end import pipelined
@@ -24,6 +25,8 @@ HELD = "/proc/sys/fs/inotify/max_user_instances"
 
 def bench_scale(start, sandboxes, calls, tools):
     """`start` starts a server with these options."""
+    if sandboxes < 2:
+        sys.exit("--scale needs 2 sandboxes, since one of them is the neighbour of the others")
     limits = ("--max-sandboxes", str(sandboxes + 2), "--memory-mb", str(MEMORY_MB), "--memory-budget-mb", str(MEMORY_MB * (sandboxes + 2)))
     server = start(*limits, "--ttl-seconds", "86400", "--max-lifetime-seconds", "86400")
     ids, steps, seconds = [], [], 0.0
@@ -81,7 +84,7 @@ def one_at_a_time(server, ids, calls, tools):
     return {"supervisor_us": (cpu_us(server.child.pid) - begun) / calls, "call": tools["summary"](spent)}
 
 
-def at_once(server, ids, calls, tools, seconds=None):
+def at_once(server, ids, calls, tools, seconds=None, strays=None):
     """Calls in all sandboxes in turn, so many in flight; for a number of calls or of seconds."""
     begun_at, spent = {}, []
     order = 0
@@ -99,7 +102,8 @@ def at_once(server, ids, calls, tools, seconds=None):
         number = json.loads(server.read())["id"]
         now = time.perf_counter()
         if number not in begun_at:
-            continue  # of what floods
+            strays.add(number)  # of what floods
+            continue
         spent.append((now - begun_at.pop(number)) * 1e3)
         if order < calls if seconds is None else now - begun < seconds:
             server.write(send())
@@ -112,10 +116,10 @@ def fairness(server, ids, calls, tools):
     quiet = at_once(server, others, calls, tools)
     server.write(server.call_line("execute_code", sandbox_id=noisy, code=FLOOD.format(FLOOD_SECONDS), timeout_seconds=2 * FLOOD_SECONDS))
     flood = server.number
-    loud = at_once(server, others, calls, tools, FLOOD_SECONDS / 2)
-    number = None
-    while number != flood:
-        number = json.loads(server.read()).get("id")
+    ended = set()
+    loud = at_once(server, others, calls, tools, FLOOD_SECONDS / 2, ended)
+    while flood not in ended:
+        ended.add(json.loads(server.read()).get("id"))
     return {"sandboxes": len(others), "quiet": quiet, "loud": loud}
 
 

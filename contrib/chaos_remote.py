@@ -10,6 +10,7 @@ than a delay, but of the removal.
 
 import signal
 import sys
+import threading
 import time
 
 import chaos_check as check
@@ -46,6 +47,7 @@ class Remote:
 
     def __init__(self, cloud, environment):
         self.cloud = cloud
+        self.faulting = threading.Lock()  # over what the lanes know of faults
         self.environment = environment
 
     # ---- attacks ----
@@ -100,19 +102,26 @@ class Remote:
 
     def stop(self):
         self.cloud.process.send_signal(signal.SIGSTOP)
-        time.sleep(STOPPED_SECONDS)
-        self.cloud.process.send_signal(signal.SIGCONT)
+        try:
+            time.sleep(STOPPED_SECONDS)
+        finally:
+            self.cloud.process.send_signal(signal.SIGCONT)
 
     def spoil(self, lanes, fault):
         """One of the next requests goes wrong. Until it has, that may be one of a creation, which may fail then with a clear error."""
         method, path, do, more = fault
-        lanes.hits = (*lanes.hits, SOME_DAY)
+        with self.faulting:
+            lanes.hits = (*lanes.hits, SOME_DAY)
         self.cloud.fault(method, path, do, **more)
 
     def until_hit(self, lanes):
         if not wait_for(lambda: all(self.cloud.hits()), HIT_SECONDS):
             self.cloud.calm()
-        lanes.hits = (*(h for h in lanes.hits if h != SOME_DAY), time.monotonic())
+        with self.faulting:
+            hits = list(lanes.hits)
+            if SOME_DAY in hits:
+                hits.remove(SOME_DAY)  # its own: another fault may wait for its request
+            lanes.hits = (*hits, time.monotonic())
 
     def act_on(self, kind, sandbox):
         """Does what concerns one sandbox; whether it could be done."""
