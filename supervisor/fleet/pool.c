@@ -268,8 +268,10 @@ static bool has_limits(const struct pool *p, const struct sandbox *s, const stru
     const struct msg_open *has = &s->spec;
     sandbox_take_limits(config_of(p), spec, &want);
     bool same = want.memory_bytes == has->memory_bytes && want.cpu_milli == has->cpu_milli;
-    return (same || want.memory_bytes >= sandbox_memory_least(s)) && want.pids == has->pids &&
-           want.files == has->files && want.disk_bytes == has->disk_bytes &&
+    bool fits =
+        want.memory_bytes >= has->memory_bytes || want.memory_bytes >= sandbox_memory_least(s);
+    return fits && want.pids == has->pids && want.files == has->files &&
+           want.disk_bytes == has->disk_bytes &&
            room_other(want.memory_bytes, want.disk_bytes) ==
                room_other(has->memory_bytes, has->disk_bytes) &&
            (same || (backend_row_find(s->backend)->changes_limits && !p->fixed));

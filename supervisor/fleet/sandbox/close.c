@@ -329,8 +329,8 @@ void sandbox_create_failed(struct sandbox *s, const struct err *err, const char 
     free(s->reason);
     s->reason = alloc_strdup(kept.text);
     sandbox_set_state(s, SANDBOX_CLOSING, kept.text);
-    if (!sandbox_is_installer(s)) {
-        metrics_count(METRIC_SANDBOXES_OPENED, METRIC_SUCCESS_FAILED);
+    if (!sandbox_is_installer(s) && !sandbox_is_entry(s) && !sandbox_claim_is_lost(s)) {
+        metrics_count(METRIC_SANDBOXES_OPENED, METRIC_SUCCESS_FAILED); /* a client was refused */
     }
     uv_timer_stop(&s->clock.timer);
     sandbox_answer_opened(s, &kept, kept_hint);
