@@ -4,7 +4,8 @@
  * may be old all the same: only the claim decides (claim.c).
  *
  * A watch that begins anew may have missed some, and tells of one of them only. Then all are
- * listed, but as many as are remembered: of more than that nobody needs to know.
+ * listed, but as many as are remembered: of more than that nobody needs to know, until half
+ * of these are gone.
  */
 #include "worker/backend/kubernetes/offers.h"
 
@@ -34,6 +35,7 @@ struct kube_offers {
     char ids[BACKEND_OFFERS_MAX][24];
     size_t count;
     bool changed;           /* since they were told */
+    bool more;              /* than are remembered */
     bool listing;           /* the answer is under way */
     backend_offers_fn done; /* NULL: nobody asks */
     void *arg;
@@ -91,10 +93,12 @@ static void add_offer(struct kube_offers *o, const char *id)
             return;
         }
     }
-    if (o->count < BACKEND_OFFERS_MAX) {
-        snprintf(o->ids[o->count++], sizeof(o->ids[0]), "%s", id);
-        note_change(o);
+    if (o->count == BACKEND_OFFERS_MAX) {
+        o->more = true;
+        return;
     }
+    snprintf(o->ids[o->count++], sizeof(o->ids[0]), "%s", id);
+    note_change(o);
 }
 
 static void take_offer(struct kube_offers *o, const cJSON *pod, bool is_gone)
@@ -120,8 +124,11 @@ static void on_offers_listed(void *arg, int rc, const struct kube_reply *reply,
     (void)err; /* what the watch tells next is right again */
     o->listing = false;
     if (rc < 0) {
+        o->more = true;
         return;
     }
+    const char *rest = json_get_str(json_get(reply->json, "metadata"), "continue");
+    o->more = rest != NULL && rest[0] != '\0';
     if (o->count > 0) {
         o->count = 0;
         note_change(o);
@@ -149,6 +156,9 @@ static void on_offer_seen(void *arg, const struct kube_seen *seen)
         list_offers(o);
     } else if (seen->pod != NULL) {
         take_offer(o, seen->pod, seen->is_gone);
+        if (o->more && o->count < BACKEND_OFFERS_MAX / 2) {
+            list_offers(o);
+        }
     }
 }
 
