@@ -24,6 +24,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     import __future__
     from _ast import Expr, Expression, Module, PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
     from collections import deque
+    from keyword import kwlist
     from _thread import RLock
     from fcntl import F_DUPFD_CLOEXEC, fcntl
 
@@ -34,6 +35,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
     SOURCES_MAX = 8 << 20  # characters of code that are kept for tracebacks
     CELLS_MAX = 512
     EXPRESSION_MAX = 256  # characters of code that is tried as an expression first
+    STATEMENTS = frozenset(kwlist) - {"None", "True", "False", "not", "lambda", "await"}  # begin no expression
     COROUTINE = 0x80  # inspect.CO_COROUTINE
     PIPE = object()  # stdin that stays open
     MODULES = object()  # in place of stdin: no code, but modules to import
@@ -359,6 +361,7 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         unread = b""  # bytes that were read after the last request
 
     state = State()
+    state.advance = set_()  # packages and modules of their own that were imported in advance
 
     def ignore_interrupt(signum, frame):
         state.missed = True
@@ -383,6 +386,8 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
         taken apart as objects, which takes three times as long. What may warn of something is left
         to that, so that it is compiled, and warns, once."""
         if len(text) > EXPRESSION_MAX or text[:1].isspace():
+            return None
+        if text and text.split(None, 1)[0].rstrip(":") in STATEMENTS:
             return None
         for sign in ("=", ";", "\n", "\\"):
             if sign in text:
@@ -556,12 +561,14 @@ def _cloister_driver(rich_source, dead_source, notebook_source):
 
     def import_modules(names, records):
         """Imports modules for code that comes later, as that would, but into no namespace."""
+        before = set_(modules)
         try:
             for name in names:
                 import_(os_fsdecode(name))
         except SystemExit as exc:
             raise ImportError("it has ended the program: SystemExit(%r)" % (exc.code,)) from None
         finally:
+            state.advance.update(name.partition(".")[0] for name in set_(modules) - before)
             put_hooks_aside()
             try:
                 os_chdir(workspace)

@@ -613,7 +613,8 @@ class Rich:
     # ---- packages --------------------------------------------------------------------------------
 
     def packages_changed(self, directory):
-        """Packages were installed or replaced: unloads the modules of replaced ones."""
+        """Packages were installed or replaced: unloads the modules of replaced ones, and those that
+        were imported in advance from elsewhere, which code would have found here first."""
         import importlib
 
         importlib.invalidate_caches()
@@ -622,13 +623,18 @@ class Rich:
         stale, stuck = set(), set()
         for name, module in list(sys.modules.items()):
             origin = getattr(getattr(module, "__spec__", None), "origin", None)
-            if not isinstance(origin, str) or not origin.startswith(directory + "/"):
-                continue
             top = name.partition(".")[0]
-            try:
-                changed = os.stat(origin).st_ctime_ns >= self.core.state.packages_ns
-            except OSError:
-                changed = True
+            if not isinstance(origin, str):
+                continue
+            if origin.startswith(directory + "/"):
+                try:
+                    changed = os.stat(origin).st_ctime_ns >= self.core.state.packages_ns
+                except OSError:
+                    changed = True
+            elif top in self.core.state.advance:
+                changed = any(os.path.exists("%s/%s%s" % (directory, top, end)) for end in ("", ".py"))
+            else:
+                continue
             if changed:
                 stale.add(top)
             if not origin.endswith(".py"):
