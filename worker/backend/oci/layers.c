@@ -14,8 +14,8 @@
  * the overlay of the skeleton. From then on a name with ".." in it would lead there.
  *
  * Relative to what? runc mounts with DIR as its working directory. (crun does it in the bundle, but
- * mounts no overlay over a root at all.) A runtime that does it elsewhere fails the trial with
- * overlays, and its sandboxes share files, which they say.
+ * mounts no overlay over a root at all; nor does runc since 1.2.8, 1.3.3 and 1.4.) A runtime that
+ * does it elsewhere fails the trial with overlays, and its sandboxes share files, which they say.
  */
 #include "worker/backend/oci/layers.h"
 

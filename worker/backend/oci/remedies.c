@@ -115,8 +115,10 @@ const char *oci_remedy(const char *note, const struct oci_host *host)
         {"swap",
          "boot with swapaccount=1 on the kernel's command line, or switch swap off: swapoff "
          "-a"},
-        {"private files", "put --runtime-dir on a file system that overlays can be made on (tmpfs, "
-                          "ext4 or xfs; not another overlay), on a kernel of 5.11 or later"},
+        {"private files",
+         "put --runtime-dir on a file system that overlays can be made on (tmpfs, "
+         "ext4 or xfs; not another overlay), on a kernel of 5.11 or later; "
+         "runc 1.2.8 and later, 1.3.3 and later, and 1.4 mount no overlay over a root"},
         {"packages", "leave --build-packages off: then only pip and npm write there, which count"},
         {"hidepid",
          "install a newer runtime (runc 1.1 or crun 1.0, or later), on a kernel of 5.8 or "
