@@ -68,6 +68,8 @@ def told(server):
 
 def python_image():
     """A root directory with a shell and a Python, and where its modules are."""
+    if not os.path.exists(PYTHON) or shutil.which("ldd") is None:
+        raise Skip(f"no {PYTHON} to make an image of, or no ldd")
     asked = subprocess.run([PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"], capture_output=True, text=True, check=False)
     if asked.returncode != 0:
         raise Skip(f"no {PYTHON} to make an image of")
@@ -203,6 +205,7 @@ def killed():
         for kill, outcome in (("agent", "tries again"), ("worker", "tries again"), ("agent", "left out from now on")):
             (entry,) = poll("one is being made", lambda: entries_that_import(server, mine))
             pids = mcp.agents_of(entry) if kill == "agent" else [pid for pid, line in mcp.processes() if "cloister-worker" in line and entry in line]
+            assert pids, f"the {kill} of {entry} is gone"
             before = sum("hanger cannot be imported" in line for line in list(server.log))
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
