@@ -51,7 +51,7 @@ const struct tool tool_expose_port = {
     .description =
         "Gives an address at which the user's browser reaches a web server that listens in the sandbox on 127.0.0.1 at this "
         "port, although the sandbox has no network. Start the server first, as a process that goes on in the background. "
-        "Pages must use relative links, since they are not at the root of their host; there are no cookies. A WebSocket is opened at location.href with ws in place of http. "
+        "Pages must use relative links, since they are not at the root of their host; there are no cookies. A WebSocket is opened at an address relative to location.href, with ws in place of http. "
         "Whoever has the address can use that port until it expires.",
     .input_schema = JSON_TEXT({
         "type": "object",

@@ -100,7 +100,8 @@ void web_stream_cut(struct web_exchange *x);
 
 /* `gone` is called when the client disconnects before the end, or when the listener closes: at most
  * once, from the loop, and not after the handler has ended the exchange. The exchange is over when
- * `gone` returns. A handler without this callback must still end the exchange. */
+ * `gone` returns, and it must not answer another one, since libmicrohttpd may hold its lock. A
+ * handler without this callback must still end the exchange. */
 void web_on_gone(struct web_exchange *x, void (*gone)(void *arg), void *arg);
 
 /* Something of the handler's that stays with the exchange; `over` is called with it when the

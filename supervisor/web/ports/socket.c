@@ -23,10 +23,10 @@
 static void on_client_said(void *arg, struct view bytes)
 {
     struct port_transfer *t = arg;
-    t->last_word_ms = uv_now(t->endpoint->loop);
     if (t->deaf || t->connection == NULL) {
         return;
     }
+    t->last_word_ms = uv_now(t->endpoint->loop);
     if (buf_add(&t->request, bytes.data, bytes.len, NULL) < 0) {
         port_transfer_fail(t, 503, "there is no memory for what its client says");
         return;

@@ -101,7 +101,7 @@ void port_transfer_fail(struct port_transfer *t, int status, const char *why)
 /* For the beginning of its answer, for it to read on, or, when it has answered, for its end. */
 void port_transfer_wait(struct port_transfer *t)
 {
-    bool waits = !t->has_head || t->request.len > 0 || t->x == NULL;
+    bool waits = !t->has_head || t->request.len > 0 || t->x == NULL || (t->is_socket && t->deaf);
     t->due_ms = waits ? uv_now(t->endpoint->loop) + t->endpoint->wait_ms : 0;
     ports_wake_at(t->endpoint, t->due_ms);
 }
@@ -157,6 +157,9 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
         t->deaf = true;
         drop_request(t);
         port_transfer_wait(t);
+        if (t->is_socket) {
+            port_socket_told(t); /* the client's end is to be noticed */
+        }
         return;
     }
     if (what == PORT_TOLD_LATER) {
@@ -172,6 +175,9 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
         t->told = 0;
     }
     port_transfer_wait(t);
+    if (unread <= UNREAD_MAX) {
+        t->pause_ms = 0;
+    }
     if (t->is_socket) {
         port_socket_told(t);
     }
@@ -181,7 +187,6 @@ static void on_program_told(void *arg, enum port_told what, uint64_t unread)
     if (unread > UNREAD_MAX) {
         tell_later(t);
     } else {
-        t->pause_ms = 0;
         port_transfer_tell(t);
     }
 }

@@ -475,8 +475,9 @@ static void a_socket_on_which_nothing_is_said_ends(void **state)
 {
     struct world *w = *state;
     struct program *p;
-    w->endpoint->idle_ms = 200;
     int fd = open_socket(w, 3600, &p);
+    w->endpoint->idle_ms = 1;
+    ports_wake_at(w->endpoint, 1);
     lab_until_count(&w->lab, &p->stopped, 1);
     assert_true(client_is_cut(w, fd));
 }
@@ -485,7 +486,7 @@ static void a_socket_ends_with_its_address(void **state)
 {
     struct world *w = *state;
     struct program *p;
-    int fd = open_socket(w, 1, &p);
+    int fd = open_socket(w, 2, &p);
     lab_until_count(&w->lab, &p->stopped, 1);
     assert_true(client_is_cut(w, fd));
 }
