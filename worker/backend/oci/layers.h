@@ -13,6 +13,7 @@
 #include "worker/backend/oci/layout.h"
 
 #define OCI_LAYERS_SKELETON "skeleton"      /* beside the names */
+#define OCI_OWN_FILES       ".cloister"     /* in a skeleton: ours */
 #define OCI_IMAGE_ETC       ".cloister/etc" /* in a skeleton: what covers files of an image's /etc */
 
 /* Makes the names in the directory dir_fd, for each entry of the layout. -ERR_NO_SPACE, -ERR_IO. */

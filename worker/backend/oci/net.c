@@ -183,14 +183,23 @@ static void drop_net_task(struct task *task)
 
 /* ---- the beginning -------------------------------------------------------------------------- */
 
+/* The words of the helper, without the last line that only says that there are others. */
+static struct view reasons_of(const char *text, size_t len)
+{
+    static const char last[] = "\nchild failed(";
+    const char *at = memmem(text, len, last, sizeof(last) - 1);
+    return view_bytes(text, at != NULL ? (size_t)(at - text) : len);
+}
+
 static void add_words(struct oci_net *n, struct err *err)
 {
     char text[WORDS_MAX], words[OCI_WORDS_MAX];
     ssize_t len = n->words >= 0 ? read(n->words, text, sizeof(text)) : 0;
     if (len > 0) {
-        oci_runtime_words(view_bytes(text, (size_t)len), words);
+        const struct err kept = *err;
+        oci_runtime_words(reasons_of(text, (size_t)len), words);
         if (words[0] != '\0') {
-            err_ignore(err_set(err, (enum err_code)err->code, "%s: %s", err->text, words));
+            err_ignore(err_set(err, (enum err_code)kept.code, "%s: %s", kept.text, words));
         }
     }
 }

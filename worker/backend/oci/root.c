@@ -46,6 +46,7 @@
 #define MOUNTINFO_MAX (4u << 20)
 #define AGENT_MAX     (256u << 20)
 
+/* Below root->dir, too, where runtimes find them before and behind the overlay (layers.c). */
 #define RESOLV_CONF ".cloister/resolv.conf"
 #define EMPTY_FILE  ".cloister/empty" /* covers files that are mounted below a share */
 
@@ -325,7 +326,7 @@ static int put_share_point(const struct oci_layout *l, int root_fd,
 static int bind_resolv_conf(const struct oci_layout *l, struct oci_root *root,
                             char hint[BACKEND_HINT_MAX], struct err *err)
 {
-    CLEANUP_FREE char *ours = alloc_printf("%s/" RESOLV_CONF, root->path);
+    CLEANUP_FREE char *ours = alloc_printf("%s/" RESOLV_CONF, root->dir);
     bool skeletons = l->host || !oci_layout_has(l, "etc");
     if (root->lower != NULL && (skeletons || is_overlay(root, "/etc"))) {
         return 0; /* there is one in the skeleton */
@@ -387,7 +388,7 @@ static int cover_mounts(const char *mountinfo, const char *source, const char *t
             continue;
         }
         CLEANUP_FREE char *inside = alloc_printf("%s%s", target, points[i] + len);
-        CLEANUP_FREE char *empty = alloc_printf("%s/" EMPTY_FILE, root->path);
+        CLEANUP_FREE char *empty = alloc_printf("%s/" EMPTY_FILE, root->dir);
         bool file = lstat(points[i], &st) == 0 && !S_ISDIR(st.st_mode);
         add_bind(root, file ? empty : points[i], inside, false);
         root->binds[root->bind_count - 1].cover = !file;
@@ -581,7 +582,7 @@ static int add_binds(const char *mountinfo, const struct oci_layout *l, const ch
         for (size_t i = 0; oci_etc_names[i] != NULL; i++) {
             CLEANUP_FREE char *over = alloc_printf("%s/etc/%s", l->top, oci_etc_names[i]);
             CLEANUP_FREE char *ours =
-                alloc_printf("%s/" OCI_IMAGE_ETC "/%s", root->path, oci_etc_names[i]);
+                alloc_printf("%s/" OCI_IMAGE_ETC "/%s", root->dir, oci_etc_names[i]);
             CLEANUP_FREE char *target = alloc_printf("/etc/%s", oci_etc_names[i]);
             struct stat st;
             if (lstat(over, &st) == 0 && S_ISREG(st.st_mode)) {
