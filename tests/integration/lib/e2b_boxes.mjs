@@ -108,8 +108,15 @@ export class Box {
                 kill(Number(pid), frozen ? 'SIGSTOP' : 'SIGCONT');
             }
         }
-        if (!frozen) {
+        this.frozen = frozen;
+        this.wake(50);
+    }
+
+    /** Wakes what waits for its programs. One that has just seen its program stop stops itself when it is woken, and is woken again. */
+    wake(times) {
+        if (!this.frozen && times > 0) {
             this.programs.forEach((child) => child.kill('SIGCONT'));
+            setTimeout(() => this.wake(times - 1), 20).unref();
         }
     }
 
