@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 
-from common import HERE, Suite, needs_backend, needs_runtime, skip_all
+from common import ALL_CASES, HERE, Suite, needs_backend, needs_runtime, skip_all
 from node_standin import missing
 import e2b
 
@@ -24,6 +24,8 @@ PACKAGES = {"e2b": e2b.MODULES, "kubernetes": ("ws",)}  # of npm, for what stand
 if os.geteuid() != 0:
     skip_all("what happens in a sandbox is looked at from outside, which takes root")
 if BACKEND in PACKAGES:
+    if not ALL_CASES:
+        skip_all("a part of contrib/test --full, as cases on each engine are")
     needs_backend(BACKEND)
     lacking = missing(*PACKAGES[BACKEND])
     if lacking:
