@@ -31,11 +31,6 @@
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-static bool is_blank_around(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 /* The next word of a list with commas, without blanks around it; it may be empty. */
 static struct view take_listed_word(struct view *list)
 {
@@ -44,13 +39,7 @@ static struct view take_listed_word(struct view *list)
     struct view word = view_bytes(list->data, len);
     size_t taken = comma != NULL ? len + 1 : len;
     *list = view_bytes(list->data + taken, list->len - taken);
-    while (word.len > 0 && is_blank_around(word.data[0])) {
-        word = view_bytes(word.data + 1, word.len - 1);
-    }
-    while (word.len > 0 && is_blank_around(word.data[word.len - 1])) {
-        word.len--;
-    }
-    return word;
+    return view_trimmed(word);
 }
 
 bool handshake_names(struct view list, const char *word)
