@@ -459,6 +459,20 @@ static void what_was_imported_needs_its_memory(void **state)
     check_figures(f, 1, 2);
 }
 
+static void more_than_it_has_is_enough_for_what_was_imported(void **state)
+{
+    struct fixture *f = *state;
+    const struct fleet_spec more = {.memory_mb = 350};
+    char id[FLEET_ID_SIZE];
+    f->config.disk_mb = 16;
+    f->config.memory_mb = 300;
+    start_preloading(f, "heavy"); /* 200 MiB, so less would have to be 400 */
+    open_fine(f, "me", &usual, id);
+    wait_ready(f, 1);
+    open_fine(f, "me", &more, id);
+    check_figures(f, 1, 1);
+}
+
 static bool is_one_importing(struct fixture *f)
 {
     const struct sandbox *s;
@@ -611,6 +625,7 @@ int main(void)
         TEST(without_python_there_is_nothing_to_import_into),
         TEST(a_module_is_blamed_if_all_ends_while_it_is_imported),
         TEST(what_was_imported_needs_its_memory),
+        TEST(more_than_it_has_is_enough_for_what_was_imported),
         TEST(a_server_that_ends_does_not_wait_for_an_import),
         TEST(it_gives_way_when_places_run_out),
         TEST(it_gives_way_when_memory_runs_out),

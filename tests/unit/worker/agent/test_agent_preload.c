@@ -4,6 +4,7 @@
  */
 #include "tests/unit/worker/agent/fixture.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/codec.h"
@@ -138,6 +139,19 @@ static void one_that_hangs_is_stopped(void **state)
     check_untouched(f);
 }
 
+static void packages_that_are_installed_come_first(void **state)
+{
+    struct fixture *f = fixture_of(state);
+    char code[512];
+    assert_status(preload(f, "colorsys"), OP_STATUS_OK);
+    snprintf(code, sizeof(code), "echo 'version = 7' > %s/packages/python/colorsys.py",
+             f->agent.dir);
+    assert_status(run(f, "bash", code), OP_STATUS_OK);
+    struct agent_result *r = run(f, "python", "import colorsys; colorsys.version");
+    assert_string_equal(r->result, "7");
+    assert_string_equal(r->err, "");
+}
+
 static void there_must_be_nothing_of_anybody(void **state)
 {
     struct fixture *f = fixture_of(state);
@@ -169,6 +183,11 @@ static void there_must_be_nothing_of_anybody(void **state)
     assert_int_equal(r->last.interpreter, OP_INTERPRETER_KEPT);
 }
 
+static int start_with_packages(void **state)
+{
+    return fixture_start_with(state, (struct agent_options){.packages = true});
+}
+
 int main(void)
 {
 #define ALONE(f) cmocka_unit_test_setup_teardown(f, fixture_start, fixture_stop)
@@ -177,6 +196,8 @@ int main(void)
         ALONE(what_a_run_begins_with_is_put_back),
         ALONE(one_that_fails_takes_its_interpreter_along),
         ALONE(one_that_hangs_is_stopped),
+        cmocka_unit_test_setup_teardown(packages_that_are_installed_come_first, start_with_packages,
+                                        fixture_stop),
         ALONE(there_must_be_nothing_of_anybody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
