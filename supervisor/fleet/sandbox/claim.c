@@ -11,9 +11,8 @@
  *
  * Of several servers of one engine each fills a pool of its own. It is said of an entry that nobody
  * knows it, before it is kept, so that the others remove it as soon as its server is gone; one that
- * was still being made then ends by its own time. One that
- * is given to somebody is published as any other: if the others have removed it by then, that fails
- * and its client gets another one.
+ * was still being made then ends by its own time. One that is given to somebody is published as any
+ * other: if the others have removed it by then, that fails and its client gets another one.
  */
 #include <inttypes.h>
 #include <stdlib.h>
